@@ -24,8 +24,8 @@ struct rated_memory {
 
 /// What the choice depends on besides the memory.
 struct move_limits {
-    std::uint64_t device_room = 0;  ///< bytes for which the device's budget still has room
-    bool is_sampled = false;        ///< false: no access was ever sampled; the age decides
+    std::uint64_t device_room = 0;                        ///< bytes for which the device's budget still has room
+    bool is_sampled = false;                              ///< false: no access was ever sampled; the age decides
     std::uint64_t batch_bytes = std::uint64_t{64} << 20;  ///< bytes of orders of one direction in a row
 };
 

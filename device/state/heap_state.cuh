@@ -373,8 +373,9 @@ struct heap_view {
     std::uint32_t quarantine_slots = 0;
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
-    device_word<std::uint32_t>* samples = nullptr;  ///< [segments]: accesses (`heap_ref::note_access`); null: none count
-    mailbox_client mailbox;                   ///< to the host's service
+    device_word<std::uint32_t>* samples =
+        nullptr;             ///< [segments]: accesses (`heap_ref::note_access`); null: none count
+    mailbox_client mailbox;  ///< to the host's service
 
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {

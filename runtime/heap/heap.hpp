@@ -152,14 +152,15 @@ public:
     /// heap; the device's own. Several threads may call this at the same time. Cost: two small copies, about 20 us.
     absl::Status free_on_host(void* p);
 
-    /// Moves memory of an elastic heap between the device and the host, so that what kernels use is on the device: first
-    /// waits for the work queued on `stream` (a `cudaStream_t`; null: the default stream), then moves, and returns when
-    /// all is done. From the call until it returns, nothing else may use the heap's memory, neither kernels of other
-    /// streams nor copies. Addresses and contents stay the same. The option `move_unit` says how much moves as a whole.
+    /// Moves memory of an elastic heap between the device and the host, so that what kernels use is on the device:
+    /// first waits for the work queued on `stream` (a `cudaStream_t`; null: the default stream), then moves, and
+    /// returns when all is done. From the call until it returns, nothing else may use the heap's memory, neither
+    /// kernels of other streams nor copies. Addresses and contents stay the same. The option `move_unit` says how much
+    /// moves as a whole.
     ///
-    /// The heap chooses what to move. Memory on the host changes places with memory on the device that was accessed less
-    /// than half as often, by the samples of `heap_ref::note_access` and `sampled_array` since earlier calls, where the
-    /// difference is beyond chance. A heap without any sample keeps its youngest memory on the device.
+    /// The heap chooses what to move. Memory on the host changes places with memory on the device that was accessed
+    /// less than half as often, by the samples of `heap_ref::note_access` and `sampled_array` since earlier calls,
+    /// where the difference is beyond chance. A heap without any sample keeps its youngest memory on the device.
     ///
     /// Wrong use is found in the checked build and in hardened heaps: memory that moves has no addresses meanwhile, so
     /// that a kernel which uses it faults.
@@ -177,8 +178,8 @@ public:
     /// kernels may use all of it.
     ///
     /// Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the memory of this heap does not
-    /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it: what was moved stays there; those
-    /// of `migrate`. Cost: a copy of the memory that is not at the destination yet.
+    /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it: what was moved stays there;
+    /// those of `migrate`. Cost: a copy of the memory that is not at the destination yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to = memory_tier::device);
     /// The same as `prefetch` to the host.
     absl::Status demote(void* at, std::uint64_t bytes);

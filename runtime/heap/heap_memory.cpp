@@ -51,12 +51,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::uniq
         values.range = default_range;
     }
     values.backing = backing_option::elastic;
-    return make_elastic_backing(
-        std::move(driver), {.range = values.range,
-                            .device_budget = values.capacity,
-                            .host_budget = values.host_budget,
-                            .move_unit = values.move_unit,
-                            .checks_moves = simt::checked || values.hardened != hardening::off});
+    return make_elastic_backing(std::move(driver),
+                                {.range = values.range,
+                                 .device_budget = values.capacity,
+                                 .host_budget = values.host_budget,
+                                 .move_unit = values.move_unit,
+                                 .checks_moves = simt::checked || values.hardened != hardening::off});
 }
 
 /// Returns a managed backing; `driver` serves metadata, mailbox and copies. Replaces the options that have no meaning

@@ -22,12 +22,12 @@ protected:
     /// A backing of budgets in segments, all of which are committed, one run of the device and one of the host; each
     /// segment is filled with its number.
     void fill(std::uint32_t device, std::uint32_t host, std::uint64_t unit = 1, bool checks = false) {
-        auto made = make_elastic_backing(std::make_unique<fake_driver>(script),
-                                         {.range = 64 * segment_bytes,
-                                          .device_budget = device * segment_bytes,
-                                          .host_budget = host * segment_bytes,
-                                          .move_unit = unit * segment_bytes,
-                                          .checks_moves = checks});
+        auto made =
+            make_elastic_backing(std::make_unique<fake_driver>(script), {.range = 64 * segment_bytes,
+                                                                         .device_budget = device * segment_bytes,
+                                                                         .host_budget = host * segment_bytes,
+                                                                         .move_unit = unit * segment_bytes,
+                                                                         .checks_moves = checks});
         ASSERT_TRUE(made.ok()) << made.status();
         memory_ = *std::move(made);
         segments_ = device + host;
@@ -66,8 +66,8 @@ protected:
     }
     /// The segments 0 and 1 of the device change places with the last two of the host.
     absl::Status exchange_two() {
-        return memory_->move(orders({{0, host_tier}, {1, host_tier}, {segments_ - 1, device_tier},
-                                     {segments_ - 2, device_tier}}));
+        return memory_->move(
+            orders({{0, host_tier}, {1, host_tier}, {segments_ - 1, device_tier}, {segments_ - 2, device_tier}}));
     }
 
     std::unique_ptr<backing> memory_;
@@ -153,11 +153,10 @@ TEST_F(TierMoves, ATierWithoutRoomIsNamedWithItsNumbers) {
 
 TEST_F(TierMoves, WithoutAUnitOrATierNothingMoves) {
     for (const auto& [host, unit] : {std::pair{4u, 0u}, std::pair{0u, 1u}}) {
-        auto made = make_elastic_backing(std::make_unique<fake_driver>(script),
-                                         {.range = 16 * segment_bytes,
-                                          .device_budget = 4 * segment_bytes,
-                                          .host_budget = host * segment_bytes,
-                                          .move_unit = unit * segment_bytes});
+        auto made = make_elastic_backing(std::make_unique<fake_driver>(script), {.range = 16 * segment_bytes,
+                                                                                 .device_budget = 4 * segment_bytes,
+                                                                                 .host_budget = host * segment_bytes,
+                                                                                 .move_unit = unit * segment_bytes});
         ASSERT_TRUE(made.ok());
         EXPECT_FALSE((*made)->can_move());
         EXPECT_TRUE((*made)->movable().empty());
@@ -168,9 +167,9 @@ TEST_F(TierMoves, WithoutAUnitOrATierNothingMoves) {
 // Each call of each kind fails once, in turn. Whatever it is, nothing is lost, and the next call does what is left.
 TEST_F(TierMoves, AnyFailureOfTheDriverLosesNothing) {
     for (const bool checks : {false, true}) {
-        for (const driver_call call : {driver_call::create, driver_call::map, driver_call::set_access,
-                                       driver_call::unmap, driver_call::reserve, driver_call::begin_copies,
-                                       driver_call::finish_copies}) {
+        for (const driver_call call :
+             {driver_call::create, driver_call::map, driver_call::set_access, driver_call::unmap, driver_call::reserve,
+              driver_call::begin_copies, driver_call::finish_copies}) {
             int failed = 0;
             for (int nth = 1;; ++nth) {
                 ASSERT_NO_FATAL_FAILURE(fill(4, 4, 1, checks));

@@ -46,8 +46,7 @@ protected:
     }
     void note(std::uint64_t every, std::uint64_t times) {
         const auto them = array_of(blocks_);
-        launch(simt::grid_for(blocks_.size(), 32),
-               note_blocks{h().ref(), them.data(), blocks_.size(), every, times});
+        launch(simt::grid_for(blocks_.size(), 32), note_blocks{h().ref(), them.data(), blocks_.size(), every, times});
     }
     migration migrate() {
         const absl::StatusOr<migration> done = h().migrate();

@@ -50,9 +50,10 @@ enum class driver_call {
 };
 
 inline const char* name_of(driver_call call) {
-    constexpr std::array names{"device_memory", "reserve",    "unreserve", "create",   "destroy",
-                               "map",           "set_access", "unmap",     "allocate", "allocate_host_visible",
-                               "stream",        "read",       "write",     "begin_copies", "finish_copies", "finish_stream", "prepare"};
+    constexpr std::array names{"device_memory", "reserve",    "unreserve", "create",       "destroy",
+                               "map",           "set_access", "unmap",     "allocate",     "allocate_host_visible",
+                               "stream",        "read",       "write",     "begin_copies", "finish_copies",
+                               "finish_stream", "prepare"};
     return names[static_cast<std::size_t>(call)];
 }
 inline std::ostream& operator<<(std::ostream& out, driver_call call) { return out << name_of(call); }

@@ -44,8 +44,8 @@ struct memory_use {
     std::uint64_t metadata_bytes = 0;
     std::uint64_t device_budget = 0;  ///< limit of `device_bytes`
     std::uint64_t host_budget = 0;
-    std::uint64_t spare_bytes = 0;     ///< memory kept for moves between the tiers, not part of the others
-    std::uint64_t moved_to_device = 0; ///< bytes that `backing::move` has moved so far
+    std::uint64_t spare_bytes = 0;      ///< memory kept for moves between the tiers, not part of the others
+    std::uint64_t moved_to_device = 0;  ///< bytes that `backing::move` has moved so far
     std::uint64_t moved_to_host = 0;
 };
 
@@ -110,7 +110,8 @@ public:
     [[nodiscard]] virtual bool can_move() const { return false; }
     /// Returns all memory that can move, in the order of addresses; nothing if none can. Any thread, at any time.
     [[nodiscard]] virtual std::vector<movable_memory> movable() const { return {}; }
-    /// Waits for the application's stream (`memory_driver::finish_stream`). Errors: FailedPrecondition if nothing moves.
+    /// Waits for the application's stream (`memory_driver::finish_stream`). Errors: FailedPrecondition if nothing
+    /// moves.
     virtual absl::Status finish_stream(void* stream);
     /// Carries out the orders, one after the other; those for memory that is not there any more, or has its tier, are
     /// passed over. Nothing may use the memory meanwhile. Addresses and contents stay the same. Any thread, also beside

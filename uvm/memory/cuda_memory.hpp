@@ -76,8 +76,8 @@ public:
     /// Returns false while a call that exceeded its deadline, or a copy of `begin_copies`, may still access memory.
     [[nodiscard]] bool is_idle() const {
         return (!calls_ || calls_->is_idle()) && std::all_of(queues_.begin(), queues_.end(), [](const copy_queue& q) {
-            return !q.calls || q.calls->is_idle();
-        });
+                   return !q.calls || q.calls->is_idle();
+               });
     }
     /// Returns the number of the GPU.
     [[nodiscard]] int device() const { return device_; }

@@ -49,9 +49,9 @@ namespace {
 ///     the host could take the run of 1 segment    the device is short: this run and the next ones go to the host
 ///     the host could not take it                  ResourceExhausted, with the numbers (`spent`)
 ///
-/// Threads: see `backing`. `device_is_short_` belongs to the growth thread; the counts are atomic; runs and pieces have a
-/// mutex, which is held for at most one piece's mapping, since other threads move pieces; the record of the metadata has
-/// one, since the host reads metadata while the growth thread commits more.
+/// Threads: see `backing`. `device_is_short_` belongs to the growth thread; the counts are atomic; runs and pieces have
+/// a mutex, which is held for at most one piece's mapping, since other threads move pieces; the record of the metadata
+/// has one, since the host reads metadata while the growth thread commits more.
 class elastic_backing final : public detail::driven_backing {
 public:
     elastic_backing(std::unique_ptr<memory_driver> driver, const elastic_shape& shape, char* base)
@@ -203,9 +203,8 @@ memory_use elastic_backing::use() const {
 /// no more than one batch.
 bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
     // The sums do not wrap around: a run has at most 2^45 bytes, and the budgets are limited by the options.
-    return tier == memory_tier::device
-               ? counts_.of(tier) + mover_.held(tier) + bytes <= shape_.device_budget
-               : driver().has_host_tier() && counts_.of(tier) + bytes <= shape_.host_budget;
+    return tier == memory_tier::device ? counts_.of(tier) + mover_.held(tier) + bytes <= shape_.device_budget
+                                       : driver().has_host_tier() && counts_.of(tier) + bytes <= shape_.host_budget;
 }
 
 /// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `failure` is the
@@ -358,7 +357,8 @@ commit_outcome elastic_backing::commit(segment_run run) {
 }
 
 /// Unmaps first: the record and the count change only once the memory is gone, so that a failed decommit changes
-/// nothing. A run with a piece that is being moved stays: the copy may have to wait for a kernel, and a decommit must not.
+/// nothing. A run with a piece that is being moved stays: the copy may have to wait for a kernel, and a decommit must
+/// not.
 absl::Status elastic_backing::decommit(segment_run run) {
     const std::scoped_lock lock(pieces_mutex_);
     const auto found = runs_.find(run);
@@ -369,8 +369,8 @@ absl::Status elastic_backing::decommit(segment_run run) {
         return absl::UnavailableError(absl::StrFormat("cannot decommit segments [%d, +%d): they are being moved",
                                                       to_underlying(run.first), run.count));
     }
-    const bool on_device = std::any_of(found->begin(), found->end(),
-                                       [](const auto& p) { return p->memory.tier == memory_tier::device; });
+    const bool on_device =
+        std::any_of(found->begin(), found->end(), [](const auto& p) { return p->memory.tier == memory_tier::device; });
     if (auto s = take_back(*found); !s.ok()) {
         return s;
     }

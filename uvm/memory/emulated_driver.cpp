@@ -7,8 +7,8 @@
 ///     reserve        addresses                             mmap without access, aligned by cutting both ends
 ///     create         physical memory                       a part of one file in memory (memfd)
 ///     map            joins both                            two entries; pages unchanged
-///     set_access     kernels may use it                    mmap of the part; a pattern in the first 4 MiB of new memory
-///     unmap          separates both                        a new mapping without access over the old one
+///     set_access     kernels may use it                    mmap of the part; a pattern in the first 4 MiB of new
+///     memory unmap          separates both                        a new mapping without access over the old one
 ///     destroy        memory goes back                      a hole in the file
 ///     unreserve      addresses go back                     munmap
 
@@ -240,9 +240,9 @@ absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle mem
     }
     const auto source = created_.find(memory);
     if (source == created_.end() || source->second.bytes != bytes) {
-        return absl::FailedPreconditionError(absl::StrFormat(
-            "map of %d bytes at %p: memory %d is not that large, or not created", bytes, at,
-            static_cast<std::uint64_t>(memory)));
+        return absl::FailedPreconditionError(
+            absl::StrFormat("map of %d bytes at %p: memory %d is not that large, or not created", bytes, at,
+                            static_cast<std::uint64_t>(memory)));
     }
     mapped_.emplace(at, joined{bytes, memory});
     return absl::OkStatus();

@@ -91,13 +91,14 @@ public:
     /// of a commit: it waits until the GPU's outstanding reads of host memory have ended (docs/limits.md). That is why
     /// waiting groups poll device memory. Errors: the driver's own.
     virtual absl::Status set_access(char* at, std::size_t bytes) = 0;
-    /// Undoes a `map`, with the same addresses and size; they must not be in use. The memory keeps its contents, and may
-    /// be mapped again. Errors: the driver's own; the memory is still mapped then, and must not be destroyed.
+    /// Undoes a `map`, with the same addresses and size; they must not be in use. The memory keeps its contents, and
+    /// may be mapped again. Errors: the driver's own; the memory is still mapped then, and must not be destroyed.
     virtual absl::Status unmap(char* at, std::size_t bytes) = 0;
 
     /// Returns true if no call accesses this driver's memory any more. Returns false while copies of `begin_copies` are
-    /// under way, and after an `allocate`, `read` or `write` that ended at its deadline, until its work on the device is complete. The destructor waits for that
-    /// work; `detail::end_driver` (ended_drivers.hpp) does not. Makes no CUDA call.
+    /// under way, and after an `allocate`, `read` or `write` that ended at its deadline, until its work on the device
+    /// is complete. The destructor waits for that work; `detail::end_driver` (ended_drivers.hpp) does not. Makes no
+    /// CUDA call.
     [[nodiscard]] virtual bool is_idle() const { return true; }
 
     /// Returns device memory of a fixed size: zero-filled, aligned to 256 B; freed with the driver. Errors:
@@ -115,12 +116,12 @@ public:
     /// The number of queues of copies. Two, so that one copies while the memory of the other is being mapped, and so
     /// that both directions of the bus are in use.
     static constexpr int copy_queues = 2;
-    /// Begins copies on a queue, which must have none under way, and returns at once; the copies of one call are made in
-    /// order. All addresses must stay mapped until `finish_copies` returns OK. Errors: DeadlineExceeded if copies are
-    /// under way on the queue. Cost on CUDA: a switch of threads, and 4 us for each copy on the queue's own thread.
+    /// Begins copies on a queue, which must have none under way, and returns at once; the copies of one call are made
+    /// in order. All addresses must stay mapped until `finish_copies` returns OK. Errors: DeadlineExceeded if copies
+    /// are under way on the queue. Cost on CUDA: a switch of threads, and 4 us for each copy on the queue's own thread.
     virtual absl::Status begin_copies(int queue, std::vector<memory_copy> copies) = 0;
-    /// Waits for the copies of a queue, and returns how they ended; OK if there are none. Errors: DeadlineExceeded, with
-    /// the remedy, if running kernels delay them: they continue, and the call may be repeated; the driver's own.
+    /// Waits for the copies of a queue, and returns how they ended; OK if there are none. Errors: DeadlineExceeded,
+    /// with the remedy, if running kernels delay them: they continue, and the call may be repeated; the driver's own.
     virtual absl::Status finish_copies(int queue) = 0;
     /// Waits until the work that the application has queued on its stream (a `cudaStream_t`; null: the default stream)
     /// has ended, however long that takes. Errors: the driver's own.

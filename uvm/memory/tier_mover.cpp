@@ -82,8 +82,8 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
     if (status.ok() && next < orders.size()) {
         status = no_room(orders[next]);
     }
-    // Other programs may use the device's memory. Creating host memory is slow (230 ms for 1 GiB), so that as much as the
-    // budget has room for is kept.
+    // Other programs may use the device's memory. Creating host memory is slow (230 ms for 1 GiB), so that as much as
+    // the budget has room for is kept.
     shrink(memory_tier::device, 0);
     const std::uint64_t on_host = counts_.of(memory_tier::host);
     const std::uint64_t budget = counts_.budget(memory_tier::host);
@@ -174,8 +174,8 @@ absl::Status tier_mover::complete(int queue) {
     return status;
 }
 
-/// Maps the copy at the piece's addresses in place of the old memory, which becomes spare. If the copy cannot be mapped,
-/// the old memory is mapped again.
+/// Maps the copy at the piece's addresses in place of the old memory, which becomes spare. If the copy cannot be
+/// mapped, the old memory is mapped again.
 absl::Status tier_mover::exchange_memory(item& i) {
     memory_piece& piece = *i.piece;
     const std::scoped_lock lock(pieces_);
@@ -219,9 +219,10 @@ absl::Status tier_mover::map_again(memory_piece& piece) {
     if (!piece.mapped) {
         if (absl::Status s = join(piece.at, piece.bytes, piece.memory.handle); !s.ok()) {
             return absl::Status(
-                s.code(), absl::StrCat(s.message(), absl::StrFormat("; %d bytes at %p have no memory at their addresses "
-                                                                    "until the next call that moves memory succeeds",
-                                                                    piece.bytes, static_cast<void*>(piece.at))));
+                s.code(),
+                absl::StrCat(s.message(), absl::StrFormat("; %d bytes at %p have no memory at their addresses "
+                                                          "until the next call that moves memory succeeds",
+                                                          piece.bytes, static_cast<void*>(piece.at))));
         }
         piece.mapped = true;
     }
@@ -294,8 +295,7 @@ absl::Status tier_mover::take(memory_tier tier, std::size_t bytes, tier_memory* 
         known.pop_back();
     } else {
         const std::uint64_t most = counts_.budget(tier) + (tier == memory_tier::host ? allowance() : 0);
-        if (!(tier == memory_tier::device || driver_.has_host_tier()) ||
-            counts_.of(tier) + held(tier) + bytes > most) {
+        if (!(tier == memory_tier::device || driver_.has_host_tier()) || counts_.of(tier) + held(tier) + bytes > most) {
             return absl::ResourceExhaustedError("no room");
         }
         const auto created = driver_.create(bytes, tier);

@@ -6,15 +6,16 @@
 /// physical memory behind them changes.
 ///
 ///     addresses     | piece 0 | piece 1 | piece 2 |           window     | alias of H |
-///     before            D         ...                                         H            D on the device, H on the host
+///     before            D         ...                                         H            D on the device, H on the
+///     host
 ///     1. copy           D -------- by a queue of the driver ----------------> H
 ///     2. unmap          .                                                     H
 ///     3. map            H                                                     H
 ///     after             H         ...                                         H            D is spare
 ///
-/// The new memory needs addresses while the copy is made: its alias in the window, which it keeps until it is destroyed,
-/// since memory that moved once often moves again. On an H200 unmapping 2 MiB takes 37 us and making it accessible 35 to
-/// 72 us, as long as the copy of 2 MiB (42 us): hence no call more than these for a move.
+/// The new memory needs addresses while the copy is made: its alias in the window, which it keeps until it is
+/// destroyed, since memory that moved once often moves again. On an H200 unmapping 2 MiB takes 37 us and making it
+/// accessible 35 to 72 us, as long as the copy of 2 MiB (42 us): hence no call more than these for a move.
 ///
 /// Batches: the copies of one batch are under way while the pieces of the one before are mapped. Two queues, so that
 /// both directions of the bus work at the same time.
@@ -87,9 +88,9 @@ public:
 
     /// Carries out the orders one after the other, in batches. A piece that has its tier already is passed over.
     /// Returns OK if all pieces have the tiers that were asked for. Errors: ResourceExhausted, with the numbers, if a
-    /// tier has no room; DeadlineExceeded if running kernels delay a copy: it continues, and the next call completes it;
-    /// the driver's own. After an error each piece is in one of the two tiers, with its contents, and the orders that
-    /// were carried out stay so.
+    /// tier has no room; DeadlineExceeded if running kernels delay a copy: it continues, and the next call completes
+    /// it; the driver's own. After an error each piece is in one of the two tiers, with its contents, and the orders
+    /// that were carried out stay so.
     absl::Status move(const std::vector<order>& orders);
 
     /// Destroys spare memory of a tier until at most `bytes` are left. Cost: 70 us for each 2 MiB of the host's.
