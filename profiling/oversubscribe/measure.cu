@@ -96,10 +96,11 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     s.kernel.steps = shape.steps;
     s.kernel.stride = stride_bytes / sizeof(word);
     s.kernel.set_seed = of.set_seed;
+    s.kernel.samples = of.by == way::move;
     s.kernel.limit_ns = static_cast<std::uint64_t>(p.kernel_seconds * 1e9);
     s.kernel.wrong = s.counts.data();
     s.kernel.late = s.counts.data() + 1;
-    const auto before = in.stats();
+    auto before = in.stats();
     const auto allocated = s.launch(simt::grid_for(shape.arrays, 128), allocate_all{in.ref(), s.arrays, of.how});
     const auto filled = s.launch(s.by_array(), fill_all{s.arrays, s.counts.data() + 2});
     std::vector<std::uint64_t> found(3);
@@ -116,6 +117,12 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     std::vector<double> moves_ms;
     std::vector<double> times;
     if (found[2] == 0) {
+        // The samples of an earlier row, of other data at the same addresses, must not count for this one.
+        if (of.by == way::move) {
+            status.Update(in.migrate(in.executor().stream).status());
+            before = in.stats();
+            status.Update(before.status());
+        }
         status.Update(make_passes(s, of.by, times, moves_ms));
     }
     const auto after = in.stats();

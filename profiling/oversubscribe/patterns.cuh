@@ -13,7 +13,7 @@
 ///     graph-walk    any array; the next element depends on the value of the last one; few elements are met often, as
 ///                   the neighbours of a power-law graph are (density of index x: proportional to x^-3/4)
 ///
-/// One access of 64 is sampled for `heap::migrate`.
+/// In the way `move`, one access of 64 is sampled for `heap::migrate`.
 
 #include <cstdint>
 #include <string_view>
@@ -95,6 +95,7 @@ struct pass_over {
     std::uint64_t stride;    ///< strided: elements
     std::uint32_t seed;      ///< of what is random; another one in each pass, but for the working set's segments
     std::uint32_t set_seed;  ///< chooses the segments of the working set
+    bool samples;
     std::uint64_t limit_ns;  ///< time after which a thread ends, counted from its own beginning
     simt::device_word<std::uint64_t>* wrong;
     simt::device_word<std::uint64_t>* late;
@@ -135,7 +136,7 @@ struct pass_over {
             for (std::uint64_t i = at.thread; i < arrays.elements; i += at.threads_per_block, ++step) {
                 word& element = a[i];
                 errors += element.get() != value_of(t, i) ? 1 : 0;
-                if (step % 64 == 0 && at.thread % simt::warp_size == 0) {
+                if (samples && step % 64 == 0 && at.thread % simt::warp_size == 0) {
                     heap.note_access(&element);
                 }
             }
@@ -176,7 +177,7 @@ struct pass_over {
             word& element = t == own ? mine[i] : arrays.of_thread[t][i];
             last = element.get();
             errors += last != value_of(t, i) ? 1 : 0;
-            if (device::mix(static_cast<std::uint32_t>(step + own)) % 64 == 0) {
+            if (samples && device::mix(static_cast<std::uint32_t>(step + own)) % 64 == 0) {
                 heap.note_access(&element);
             }
         }

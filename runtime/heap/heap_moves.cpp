@@ -9,6 +9,7 @@
 ///     advise            the driver's call
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "host/move_policy.hpp"
@@ -28,8 +29,9 @@ absl::Status heap::impl::check_inside(const char* verb, const void* at, std::uin
     return absl::OkStatus();
 }
 
-/// Brings `heat_` up to date for the first `segments` segments: half of what it was, and the samples since. Relaxed: no
-/// kernel runs that counts.
+/// Brings `heat_` up to date for the first `segments` segments: the samples since the last call, and a quarter of what it
+/// was. If there were fewer samples this time, the old ones count less accordingly: a long phase of a program must not
+/// outweigh the next one. Without new samples nothing changes.
 absl::Status heap::impl::read_samples(std::size_t segments) {
     std::vector<std::uint32_t> now(segments);
     if (absl::Status s = memory_->read(now.data(), view.samples, segments * sizeof(now[0])); !s.ok()) {
@@ -37,8 +39,18 @@ absl::Status heap::impl::read_samples(std::size_t segments) {
     }
     samples_.resize(std::max(samples_.size(), segments));
     heat_.resize(samples_.size());
+    double fresh = 0;
     for (std::size_t i = 0; i < segments; ++i) {
-        heat_[i] = heat_[i] / 2 + (now[i] - samples_[i]);  // the difference is right after an overflow, too
+        fresh += now[i] - samples_[i];  // the difference is right after an overflow, too
+    }
+    if (fresh == 0) {
+        return absl::OkStatus();
+    }
+    constexpr double kept = 0.25;
+    const double old = std::accumulate(heat_.begin(), heat_.end(), 0.0);
+    const double factor = kept * std::min(1.0, old > 0 ? fresh / old : 1.0);
+    for (std::size_t i = 0; i < segments; ++i) {
+        heat_[i] = heat_[i] * factor + (now[i] - samples_[i]);
         samples_[i] = now[i];
     }
     return absl::OkStatus();
