@@ -301,6 +301,18 @@ int orchard_heap_reserve(orchard_heap* heap, size_t bytes) {
     return on_heap(heap, [&](orchard::heap& of) { return of.reserve(bytes); });
 }
 
+int orchard_heap_migrate(orchard_heap* heap, void* stream) {
+    return on_heap(heap, [&](orchard::heap& of) { return of.migrate(stream).status(); });
+}
+
+int orchard_heap_prefetch(orchard_heap* heap, void* p, size_t bytes) {
+    return on_heap(heap, [&](orchard::heap& of) { return of.prefetch(p, bytes); });
+}
+
+int orchard_heap_demote(orchard_heap* heap, void* p, size_t bytes) {
+    return on_heap(heap, [&](orchard::heap& of) { return of.demote(p, bytes); });
+}
+
 int orchard_heap_validate(orchard_heap* heap) {
     return on_heap(heap, [](orchard::heap& of) { return of.validate(); });
 }

@@ -65,6 +65,27 @@ TEST_F(c_heap, memory_is_reserved_and_trimmed) {
     EXPECT_EQ(orchard_heap_reserve(heap_, std::size_t{1} << 40), ORCHARD_RESOURCE_EXHAUSTED);
 }
 
+TEST_F(c_heap, memory_moves_if_the_options_say_so) {
+    EXPECT_EQ(orchard_heap_migrate(heap_, nullptr), ORCHARD_FAILED_PRECONDITION);
+    EXPECT_NE(std::string(orchard_last_error()).find("move_unit"), std::string::npos) << orchard_last_error();
+    orchard_heap* tiers = nullptr;
+    ASSERT_EQ(orchard_heap_create("device=emulated backing=elastic capacity=8MiB host_budget=8MiB move_unit=2MiB", &tiers),
+              ORCHARD_OK)
+        << orchard_last_error();
+    void* const block = orchard_heap_allocate(tiers, 3 << 20);
+    ASSERT_NE(block, nullptr) << orchard_last_error();
+    const auto moved = [&](const char* which) { return json::parse(orchard_heap_stats(tiers))[which]; };
+    EXPECT_EQ(orchard_heap_demote(tiers, block, 3 << 20), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(moved("moved_to_host_bytes"), 4 << 20);
+    EXPECT_EQ(orchard_heap_prefetch(tiers, block, 1), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(moved("moved_to_device_bytes"), 2 << 20);
+    EXPECT_EQ(orchard_heap_migrate(tiers, nullptr), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_demote(tiers, &tiers, 1), ORCHARD_OUT_OF_RANGE);
+    EXPECT_EQ(orchard_heap_free(tiers, block), ORCHARD_OK);
+    EXPECT_EQ(orchard_heap_validate(tiers), ORCHARD_OK) << orchard_last_error();
+    orchard_heap_destroy(tiers);
+}
+
 TEST_F(c_heap, calls_of_several_threads_wait_for_each_other) {
     std::atomic<int> failed{0};
     std::vector<std::thread> threads;

@@ -53,6 +53,18 @@ class Heaps(unittest.TestCase):
             self.assertGreaterEqual(heap.stats()["committed_bytes"], 8 * MIB)
             heap.trim()
 
+    def test_memory_moves_if_the_options_say_so(self):
+        with emulated() as heap, self.assertRaisesRegex(orchard.Error, "move_unit"):
+            heap.migrate()
+        with emulated(backing="elastic", capacity="8MiB", host_budget="8MiB", move_unit="2MiB") as heap:
+            block = heap.allocate(3 * MIB)
+            heap.demote(block, 3 * MIB)
+            self.assertEqual(heap.stats()["moved_to_host_bytes"], 4 * MIB)
+            heap.prefetch(block, 1)
+            self.assertEqual(heap.stats()["moved_to_device_bytes"], 2 * MIB)
+            heap.migrate()
+            heap.free(block)
+
     def test_device(self):
         with emulated() as heap:
             self.assertEqual(heap.device, "emulated")

@@ -54,6 +54,10 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
         }
     }
     absl::Status status;
+    // Behind the last order to the device, its spare memory has no use; it is destroyed while copies are under way.
+    const auto last = std::find_if(orders.rbegin(), orders.rend(),
+                                   [](const order& o) { return o.second == memory_tier::device; });
+    const auto end_of_device = static_cast<std::size_t>(orders.rend() - last);
     std::size_t next = 0;
     int begun = 0;
     for (int completed = 0;;) {
@@ -78,6 +82,9 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
         }
         status.Update(std::move(done));
         ++completed;
+        if (next >= end_of_device) {
+            shrink(memory_tier::device, bytes_under_way(memory_tier::device));
+        }
     }
     if (status.ok() && next < orders.size()) {
         status = no_room(orders[next]);
@@ -340,6 +347,16 @@ void tier_mover::shrink(memory_tier tier, std::uint64_t bytes) {
             held_[index_of(tier)].fetch_sub(size, std::memory_order_relaxed);
         }
     }
+}
+
+std::uint64_t tier_mover::bytes_under_way(memory_tier tier) const {
+    std::uint64_t bytes = 0;
+    for (const batch& items : under_way_) {
+        for (const item& i : items) {
+            bytes += i.to.tier == tier ? i.piece->bytes : 0;
+        }
+    }
+    return bytes;
 }
 
 absl::Status tier_mover::no_room(const order& first) const {

@@ -139,6 +139,7 @@ private:
     absl::Status take(memory_tier tier, std::size_t bytes, tier_memory* result);
     void put(const tier_memory& memory, std::size_t bytes);
     void shrink(memory_tier tier, std::uint64_t bytes);
+    [[nodiscard]] std::uint64_t bytes_under_way(memory_tier tier) const;
     [[nodiscard]] absl::Status no_room(const order& first) const;
 
     memory_driver& driver_;

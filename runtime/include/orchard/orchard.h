@@ -97,6 +97,16 @@ ORCHARD_API int orchard_heap_trim(orchard_heap* heap);
 /* Commits memory until `bytes` are committed in total. Kernels may run. Errors: RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED. */
 ORCHARD_API int orchard_heap_reserve(orchard_heap* heap, size_t bytes);
 
+/* Move memory of an elastic heap with the options host_budget and move_unit between the device and the host; addresses and
+ * contents stay the same. `orchard_heap_migrate` waits for the work queued on `stream` (a cudaStream_t; NULL: the default
+ * stream) and moves what is in use to the device; nothing may use the heap until it returns. The others move all memory
+ * that moves as a whole with a part of [p, p + bytes) to the device, or to the host; nothing may use that memory until
+ * they return. orchard/heap.hpp (heap::migrate) says how the heap chooses. Errors: FAILED_PRECONDITION if no memory of the
+ * heap moves; OUT_OF_RANGE; RESOURCE_EXHAUSTED if a tier has no room; DEADLINE_EXCEEDED if kernels delay a copy. */
+ORCHARD_API int orchard_heap_migrate(orchard_heap* heap, void* stream);
+ORCHARD_API int orchard_heap_prefetch(orchard_heap* heap, void* p, size_t bytes);
+ORCHARD_API int orchard_heap_demote(orchard_heap* heap, void* p, size_t bytes);
+
 /* Checks all structures of a heap against each other. No kernel may run. Errors: INTERNAL with the first fault found;
  * DATA_LOSS if the program wrote beyond a block of a hardened heap. */
 ORCHARD_API int orchard_heap_validate(orchard_heap* heap);

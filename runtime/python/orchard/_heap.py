@@ -131,6 +131,21 @@ class Heap:
         DeadlineError."""
         _library.check(_library.load().orchard_heap_reserve(self._open(), _natural(size, "size")))
 
+    def migrate(self, stream=0):
+        """Waits for the work queued on `stream` (the address of a cudaStream_t; 0: the default stream), and moves what
+        kernels use to the GPU, in an elastic heap with `host_budget` and `move_unit`. Nothing may use the heap meanwhile.
+        Raises Error if no memory of the heap moves; DeadlineError."""
+        _library.check(_library.load().orchard_heap_migrate(self._open(), stream or None))
+
+    def prefetch(self, pointer, size):
+        """Moves the memory of `size` bytes at an address to the GPU. Nothing may use it meanwhile. Raises
+        OutOfMemoryError if the device's budget has no room; as `migrate`."""
+        _library.check(_library.load().orchard_heap_prefetch(self._open(), pointer, _natural(size, "size")))
+
+    def demote(self, pointer, size):
+        """As `prefetch`, to the host."""
+        _library.check(_library.load().orchard_heap_demote(self._open(), pointer, _natural(size, "size")))
+
     def validate(self):
         """Checks all structures of the heap against each other. No kernel may run. Raises Error with the first fault that
         is found; DataLossError if the program wrote beyond a block of a hardened heap."""
