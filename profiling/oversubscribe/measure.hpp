@@ -5,7 +5,6 @@
 /// One row of `orchard oversubscribe`: measured in a heap, or predicted by the model of the UVM driver.
 
 #include <cstdint>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "profiling/oversubscribe/runs.hpp"
@@ -41,8 +40,8 @@ row axes_of(const row_subject& of);
 /// heap.
 absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of);
 
-/// Returns the model's prediction for managed memory: for 1/16 of the threads, times 16, as the driver services faults
-/// one after the other. Nothing for a pattern that the model does not have. Errors: those of the model.
-absl::StatusOr<std::optional<row>> model_row(const plan& p, const row_subject& of);
+/// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads, times 16, as the driver
+/// services faults one after the other. Errors: those of the model.
+absl::StatusOr<row> model_row(const plan& p, const row_subject& of);
 
 }  // namespace orchard::oversubscribe

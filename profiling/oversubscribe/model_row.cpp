@@ -28,25 +28,27 @@ row_shape shape_of(const plan& p, const row_subject& of) {
     return {p.threads, elements, of.which == pattern::sequential ? std::min(elements, part) : p.accesses};
 }
 
-absl::StatusOr<std::optional<row>> model_row(const plan& p, const row_subject& of) {
-    if (of.which == pattern::working_set) {
-        return std::nullopt;
-    }
+absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
     constexpr std::uint64_t scale = 16;
     const row_shape shape = shape_of(p, of);
     uvm_study::study s;
     s.patterns = {std::string(pattern_names[static_cast<std::size_t>(of.which)])};
     s.layouts = {uvm_study::arrangement{of.how}};
-    s.capacities = {of.data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / of.data, {}}};
-    s.threads = std::max<std::uint64_t>(32, shape.arrays / scale);
     s.bytes_per_thread = shape.elements * sizeof(word);
     s.accesses = shape.steps;
     s.stride = stride_bytes;
+    // Data in budgets of what is accessed: of the working set, a quarter, segment by segment.
+    const double data = of.which == pattern::working_set ? of.data / 4 : of.data;
+    const std::uint64_t arrays = of.which == pattern::working_set ? shape.arrays / 4 : shape.arrays;
+    s.threads = std::max<std::uint64_t>(max_lanes, arrays / scale);
+    s.capacities = {data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / data, {}}};
     // A model that looks at each element of a scan would take minutes: one access of each 4 KiB meets the same pages.
-    if (of.which == pattern::sequential) {
+    if (of.which == pattern::sequential || of.which == pattern::working_set) {
         s.patterns = {"strided"};
         s.stride = os_page_bytes;
-        s.accesses = std::max<std::uint64_t>(1, s.accesses * sizeof(word) / os_page_bytes);
+        s.accesses = of.which == pattern::working_set
+                         ? segment_bytes / os_page_bytes
+                         : std::max<std::uint64_t>(1, s.accesses * sizeof(word) / os_page_bytes);
     }
     const auto machine = uvm_model::parse_calibration("h200");
     if (!machine.ok()) {
@@ -63,7 +65,7 @@ absl::StatusOr<std::optional<row>> model_row(const plan& p, const row_subject& o
     r["bytes"] = of.bytes;
     r["device_budget"] = p.heap.capacity;
     r["passes"] = 1;
-    const double factor = static_cast<double>(shape.arrays) / static_cast<double>(s.threads);
+    const double factor = static_cast<double>(arrays) / static_cast<double>(s.threads);
     r["kernel_first_ms"] = counts.seconds * 1e3 * factor;
     r["moved_to_device_bytes"] = static_cast<std::uint64_t>(
         static_cast<double>((counts.demand_pages + counts.prefetched_pages) * os_page_bytes) * factor);

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "profiling/oversubscribe/measure.hpp"
@@ -95,8 +94,8 @@ std::vector<row_subject> subjects_of(const plan& p) {
     return all;
 }
 
-/// Returns one row; nothing if the model does not have the pattern.
-absl::StatusOr<std::optional<row>> make_row(heaps& all, const plan& p, const row_subject& of) {
+/// Returns one row.
+absl::StatusOr<row> make_row(heaps& all, const plan& p, const row_subject& of) {
     if (of.by == way::managed && !p.measures_managed) {
         return model_row(p, of);
     }
@@ -112,11 +111,7 @@ absl::StatusOr<std::optional<row>> make_row(heaps& all, const plan& p, const row
             return s;
         }
     }
-    auto measured = measure(**in, p, of);
-    if (!measured.ok()) {
-        return measured.status();
-    }
-    return *std::move(measured);
+    return measure(**in, p, of);
 }
 
 }  // namespace
@@ -132,10 +127,7 @@ absl::Status run(const plan& p, const std::function<bool(const row&)>& is_known,
         if (!made.ok()) {
             return made.status();
         }
-        if (!made->has_value()) {
-            continue;
-        }
-        const row& r = **made;
+        const row& r = *made;
         if (absl::Status s = done(r); !s.ok()) {
             return s;
         }
