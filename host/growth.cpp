@@ -6,6 +6,7 @@
 ///     run()                       the thread's loop; sleeps if a step did nothing
 ///       step()
 ///         decommit_released()       first: backing::decommit; frees budget, adds the addresses to the gaps
+///           pop_released()            one extent; if the backing decommits at once, its neighbours with it
 ///         commit_wanted()           one extent, if more is wanted
 ///           choose_size()             how many segments, within the budgets
 ///           take_addresses()          where: continue a long run, or the first gap, or the lowest addresses
@@ -56,7 +57,7 @@ segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std
 /// missing.
 growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
     : memory_{memory},
-      sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
+      sizes_{memory.decommits_at_once() ? extent_sizes{1, sizes.most} : sizes},
       prepare_{std::move(prepare)},
       at_once_{memory.decommits_at_once()} {
     line_.segments = memory.usable_segments();
@@ -332,6 +333,30 @@ bool growth::commit_wanted() {
     return true;
 }
 
+/// Takes the oldest extent that was released out of the ring; returns nothing if there is none. If the backing
+/// decommits at once, the next ones come with it, up to `*left` in all, as far as each lies beside those before: its
+/// calls wait for the device, and one call then takes back what was returned together. `*left` is lowered by the
+/// number taken.
+///
+///     released  4 5 6 2 3      takes [4, +3), then [2, +2)
+std::optional<extent> growth::pop_released(std::uint32_t* left) {
+    auto all = line_.released.pop();
+    if (!all) {
+        return all;
+    }
+    for (--*left; at_once_ && *left != 0; --*left) {
+        const auto next = line_.released.front();
+        const bool above = next && next->run.first == all->run.first + all->run.count;
+        const bool below = next && all->run.first == next->run.first + next->run.count;
+        if (!next || next->tier != all->tier || (!above && !below)) {
+            break;
+        }
+        (void)line_.released.pop();
+        all->run = {above ? all->run.first : next->run.first, all->run.count + next->run.count};
+    }
+    return all;
+}
+
 /// Decommits the extents that were released, at most one ring of them, so that a commit gets its turn. Returns true if
 /// there were any. An extent is popped only while `ready` has room, because one that cannot be decommitted goes back
 /// there. Sets `seen_`, with which a failure is stamped: if as many extents were decommitted before the commit as had
@@ -341,8 +366,8 @@ bool growth::decommit_released() {
     const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
     // An extent that cannot be decommitted goes back to the service, so that no memory is lost.
-    for (std::uint32_t i = 0; i < run_ring::capacity && !line_.ready.is_full(); ++i) {
-        const auto e = line_.released.pop();
+    for (std::uint32_t left = run_ring::capacity; left != 0 && !line_.ready.is_full();) {
+        const auto e = pop_released(&left);
         if (!e) {
             break;
         }

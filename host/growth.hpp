@@ -99,7 +99,8 @@ public:
     /// segments that the backing has committed from the start are in the ring `ready` already. No thread runs until
     /// `start`.
     /// @param memory  must outlive this object
-    /// @param sizes  sizes of extents, at least 1 segment; replaced by 1 if the backing decommits at once
+    /// @param sizes  sizes of extents, at least 1 segment; the least is 1 if the backing decommits at once, so that no
+    ///     more is committed than is wanted
     /// @param prepare  empty if nothing needs preparation
     growth(backing& memory, extent_sizes sizes, preparation prepare = {});
     ~growth() { stop(); }
@@ -150,7 +151,8 @@ public:
     }
     /// Returns true if the backing can decommit memory. If not, the service never gives any up.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
-    /// Returns true if unused segments are to be given up at once; extents are single segments then.
+    /// Returns true if unused segments are to be given up at once. Extents in `ready` are then as long as the demand,
+    /// and each segment of them is released by itself (`segment_service::take_up_growth`).
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
     /// Asks for `segments` commits in total, because requests wait for them; tries again even after a failed commit.
@@ -168,7 +170,8 @@ public:
     /// Relaxed: nothing is handed over by a lower number, and the growth thread may see it late, so that it may begin
     /// one more commit.
     void want_no_more(std::uint64_t segments) { line_.wanted.store<simt::order::relaxed>(segments); }
-    /// Asks for the decommit of an extent, exactly as it was committed; no segment of it may be in use. Returns false,
+    /// Asks for the decommit of an extent, exactly as it was committed, or of a part of one if `releases_at_once`; no
+    /// segment of it may be in use. Returns false,
     /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. Never waits.
     /// The extent comes back through `ready` if it cannot be decommitted.
     [[nodiscard]] bool release(const extent& e);
@@ -214,6 +217,7 @@ private:
         return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
     }
     // All of these run on the growth thread; each is described at its definition.
+    std::optional<extent> pop_released(std::uint32_t* left);
     bool decommit_released();
     [[nodiscard]] segment_run take_addresses(std::uint32_t count);
     [[nodiscard]] segment_run take_addresses_apart(std::uint32_t count);

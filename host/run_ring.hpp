@@ -14,7 +14,9 @@
 namespace orchard {
 
 /// Segments that are committed in one call, and decommitted in one call, and the tier that their memory is on. An
-/// extent is never split or joined: the backing undoes exactly one mapping at a time.
+/// extent is never split or joined, because a backing undoes exactly one mapping at a time; except for a backing that
+/// decommits at once (`backing::decommits_at_once`): there, each segment of an extent that was committed becomes an
+/// extent of its own.
 struct extent {
     segment_run run{segment_index{0}, 0};
     memory_tier tier = memory_tier::device;
@@ -57,16 +59,23 @@ public:
     [[nodiscard]] bool is_full() const {
         return pushed_.load<simt::order::acquire>() - popped_.load<simt::order::acquire>() == capacity;
     }
-    /// Takes the oldest extent; returns nothing if there is none. Only the reader's thread calls it. Cost: three loads
-    /// and a store.
-    std::optional<extent> pop() {
+    /// Returns the oldest extent, which stays in the ring; nothing if there is none. Only the reader's thread calls it.
+    /// Cost: three loads.
+    [[nodiscard]] std::optional<extent> front() const {
         // Relaxed: only this thread writes `popped_`.
         const std::uint32_t at = popped_.load<simt::order::relaxed>();
         if (at == pushed_.load<simt::order::acquire>()) {  // pairs with `push`
             return std::nullopt;
         }
-        const extent e = unpack(words_[at % capacity].load<simt::order::relaxed>());
-        popped_.store<simt::order::release>(at + 1);  // pairs with `push`
+        return unpack(words_[at % capacity].load<simt::order::relaxed>());
+    }
+    /// Takes the oldest extent; returns nothing if there is none. Only the reader's thread calls it. Cost: four loads
+    /// and a store.
+    std::optional<extent> pop() {
+        const std::optional<extent> e = front();
+        if (e) {
+            popped_.store<simt::order::release>(popped_.load<simt::order::relaxed>() + 1);  // pairs with `push`
+        }
         return e;
     }
 

@@ -388,6 +388,17 @@ void segment_service::handle_give_back(const mailbox::request& p) {
         {ok ? response_status::acknowledged : response_status::rejected, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
+/// Enters an extent that was committed, as it will be given up: whole, or segment by segment if each is given up as
+/// soon as it is free (`release_at_once`). Cost: two words for each.
+void segment_service::add_extent(const extent& e) {
+    if (!grower_.releases_at_once()) {
+        return extents_.add(e);
+    }
+    for (std::uint32_t i = 0; i < e.run.count; ++i) {
+        extents_.add({{e.run.first + i, 1}, e.tier});
+    }
+}
+
 /// Takes over the extents that growth has committed: they are free from now on. `pop` acquires what the growth thread
 /// did, so that the mapping and the metadata exist before any response names the memory. The segments of an extent that
 /// could not be decommitted come the same way.
@@ -397,7 +408,7 @@ void segment_service::take_up_growth() {
         any = true;
         // Cannot fail: growth commits only segments without memory.
         if (directory_.commit(e->run).ok() && tree_.give_back(e->run)) {
-            extents_.add(*e);
+            add_extent(*e);
             taken_up_ += e->run.count;
             committed_ += e->run.count;
             grant_apart(e->run);

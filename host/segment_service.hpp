@@ -232,6 +232,7 @@ private:
     void want_for_parked();
     void retry_parked();
     [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
+    void add_extent(const extent& e);
     void take_up_growth();
     bool release(const extent& e);
     void release_at_once(segment_run run);

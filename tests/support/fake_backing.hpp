@@ -41,16 +41,29 @@ public:
                     failure_reason::out_of_memory_device_budget};
         }
         const bool fits = used(memory_tier::device) + run.count <= device_;
-        commits_.push_back({run, fits ? memory_tier::device : memory_tier::host});
-        return {absl::OkStatus(), commits_.back().tier};
+        const memory_tier tier = fits ? memory_tier::device : memory_tier::host;
+        calls_.push_back(run);
+        // A backing that decommits at once takes back each segment by itself.
+        const std::uint32_t step = at_once_ ? 1 : run.count;
+        for (std::uint32_t i = 0; i < run.count; i += step) {
+            commits_.push_back({{run.first + i, step}, tier});
+        }
+        return {absl::OkStatus(), tier};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
-    /// Accepts only a run that was committed in one call.
+    /// Accepts only a run that was committed in one call, or any committed segments if the backing decommits at once.
     absl::Status decommit(segment_run run) override {
         const std::scoped_lock lock(mutex_);
-        if (std::erase_if(commits_, [&](const extent& e) { return e.run == run; }) == 0) {
+        const std::uint32_t first = to_underlying(run.first);
+        const auto is_of_run = [&](const extent& e) {
+            const std::uint32_t at = to_underlying(e.run.first);
+            return at_once_ ? at >= first && at < first + run.count : e.run == run;
+        };
+        const auto found = std::count_if(commits_.begin(), commits_.end(), is_of_run);
+        if (found != (at_once_ ? run.count : 1)) {
             return absl::FailedPreconditionError("it was not committed so");
         }
+        std::erase_if(commits_, is_of_run);
         return absl::OkStatus();
     }
     std::uint64_t free_device_bytes() override {
@@ -114,7 +127,12 @@ public:
     }
     /// Commits begun.
     [[nodiscard]] std::uint32_t entered() const { return entered_.load(); }
-    /// The commits that succeeded and were not taken back, in order.
+    /// The runs of all calls of `commit` that succeeded, in order.
+    [[nodiscard]] std::vector<segment_run> calls() const {
+        const std::scoped_lock lock(mutex_);
+        return calls_;
+    }
+    /// The commits that succeeded and were not taken back, in order; single segments if the backing decommits at once.
     [[nodiscard]] std::vector<segment_run> commits() const {
         const std::scoped_lock lock(mutex_);
         std::vector<segment_run> runs;
@@ -146,6 +164,7 @@ private:
     std::uint32_t device_ = max_segments;
     std::uint32_t all_ = max_segments;
     std::vector<extent> commits_;
+    std::vector<segment_run> calls_;
 };
 
 }  // namespace orchard::rig
