@@ -89,6 +89,22 @@ TEST_P(heap_managed, is_written_while_it_is_moved) {
     }
 }
 
+TEST_P(heap_managed, plain_blocks_are_linear_and_side_by_side_whatever_the_layout) {
+    for (const layout option : {layout::automatic(), layout::linear(), layout::interleaved(tile::k64)}) {
+        options values = GetParam().values();
+        values.layout = option;
+        ASSERT_NO_FATAL_FAILURE(remake(values));
+        constexpr std::uint64_t bytes = 640 << 10;  // more than the largest page
+        const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(32, bytes), 32);
+        stamp(blocks);
+        expect_stamped(blocks);
+        for (std::size_t lane = 0; lane < blocks.size(); ++lane) {
+            EXPECT_EQ(blocks[lane].address, blocks[0].address + lane * bytes) << lane;
+        }
+        free_all(blocks);
+    }
+}
+
 TEST_P(heap_managed, ends_while_memory_is_moved) {
     for (int round = 0; round < 5; ++round) {
         options values = GetParam().values();
