@@ -5,6 +5,7 @@
 ///
 ///     run()                       the thread's loop; sleeps if a step did nothing
 ///       step()
+///         give_advice()             backing::advise_segments
 ///         decommit_released()       first: backing::decommit; frees budget, adds the addresses to the gaps
 ///           pop_released()            one extent; if the backing decommits at once, its neighbours with it
 ///         commit_wanted()           one extent, if more is wanted
@@ -59,7 +60,8 @@ growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
     : memory_{memory},
       sizes_{memory.decommits_at_once() ? extent_sizes{1, sizes.most} : sizes},
       prepare_{std::move(prepare)},
-      at_once_{memory.decommits_at_once()} {
+      at_once_{memory.decommits_at_once()},
+      takes_advice_{memory.takes_advice()} {
     line_.segments = memory.usable_segments();
     line_.most = line_.segments;
     // The segments committed from the start are one extent, on the device.
@@ -134,6 +136,31 @@ bool growth::release(const extent& e) {
     given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_released`, which then finds the extent
     wake();
     return true;
+}
+
+bool growth::advise(segment_run run, advice_code advice) {
+    if (!line_.advise.push({run, memory_tier::device, advice})) {
+        return false;
+    }
+    wake();
+    return true;
+}
+
+/// Gives all advice that was asked for. Returns true if there was any. An error is noted, and the segments count as
+/// advised all the same: advice is a hint, and a group waits for the memory.
+bool growth::give_advice() {
+    bool did = false;
+    while (const auto e = line_.advise.pop()) {
+        did = true;
+        begin_call();
+        absl::Status s = memory_.advise_segments(e->run, e->advice);
+        end_call();
+        if (!s.ok()) {
+            note(std::move(s));
+        }
+        line_.advised.fetch_add<simt::order::release>(1);  // pairs with the acquire in `segment_service::end_advice`
+    }
+    return did;
 }
 
 /// Keeps an error for `last_error`; an older one is replaced.
@@ -372,6 +399,9 @@ bool growth::decommit_released() {
             break;
         }
         did = true;
+        // Advice about these segments that was asked for before they were released is in the ring by now: the pop has
+        // acquired it. It must not come after the decommit, when the segments may have another owner.
+        (void)give_advice();
         begin_call();
         const absl::Status s = memory_.decommit(e->run);
         end_call();
@@ -395,8 +425,10 @@ bool growth::decommit_released() {
 
 /// The order matters: `seen_`, which `decommit_released` sets, must hold for the commit behind it.
 bool growth::step() {
+    // First, since a group waits for it.
+    const bool advised = give_advice();
     const bool decommitted = decommit_released();
-    return commit_wanted() || decommitted;
+    return commit_wanted() || decommitted || advised;
 }
 
 // The thread ends by `ask_to_stop`, which `stop` and the exit of the process call.

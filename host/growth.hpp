@@ -30,6 +30,8 @@ namespace orchard {
 ///     wanted: commits needed in total      ---> commits extents, lowest addresses first
 ///                                          <--- ready: extents that are committed
 ///     released: extents no longer in use   ---> decommits them: their addresses may be committed again
+///     advise: granted, not handed out yet  ---> advises the UVM driver about them
+///                                          <--- advised: how many of these are done, in order
 ///
 /// "In total" counts every commit since the heap was created, also of memory that was decommitted since, so that
 /// `committed` never falls. A thread that waits until it reaches a goal therefore cannot miss that moment, even if the
@@ -65,8 +67,10 @@ struct alignas(64) growth_line {  // on cache lines of its own
     simt::host_word<std::uint32_t> failed{0};       ///< why a commit failed; cleared when the service wants more
     simt::host_word<std::uint32_t> failed_at{0};    ///< number of extents given up before that failure
     simt::host_word<std::uint32_t> failures{0};     ///< number of commits that failed; written by the growth thread
+    simt::host_word<std::uint64_t> advised{0};  ///< extents of `advise` done, in total; written by the growth thread
     run_ring ready;
     run_ring released;
+    run_ring advise;
 };
 
 /// The least and the greatest size of an extent, in segments. An extent is as large as the demand, within these limits.
@@ -175,10 +179,17 @@ public:
     /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. Never waits.
     /// The extent comes back through `ready` if it cannot be decommitted.
     [[nodiscard]] bool release(const extent& e);
+    /// Returns true if segments may have advice of their own. Constant.
+    [[nodiscard]] bool takes_advice() const { return takes_advice_; }
+    /// Asks for advice about committed segments (`backing::advise_segments`); `growth_line::advised` counts those that
+    /// are done, also without success. A release of the same segments that is asked for later takes place later.
+    /// Returns false, and does nothing, if too many are under way. Never waits.
+    [[nodiscard]] bool advise(segment_run run, advice_code advice);
     /// Wakes the growth thread, for example because a full ring has room again. Any thread may call it.
     void wake();
 
-    /// Decommits the extents that were released, and commits one extent if more is wanted. Returns true if it did
+    /// Gives the advice that was asked for, decommits the extents that were released, and commits one extent if more is
+    /// wanted. Returns true if it did
     /// anything; false means that there is nothing to do until `wake`. Decommits come first, since a commit that
     /// follows may need their budget. The thread's loop calls it repeatedly.
     bool step();
@@ -217,6 +228,7 @@ private:
         return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
     }
     // All of these run on the growth thread; each is described at its definition.
+    bool give_advice();
     std::optional<extent> pop_released(std::uint32_t* left);
     bool decommit_released();
     [[nodiscard]] segment_run take_addresses(std::uint32_t count);
@@ -242,6 +254,7 @@ private:
     preparation prepare_;  ///< empty: nothing to prepare
     // Copies of properties of the backing and of `limit`, read by the service.
     bool at_once_;           ///< `backing::decommits_at_once`
+    bool takes_advice_;      ///< `backing::takes_advice`
     bool by_range_ = false;  ///< the addresses are the limit, not the budgets
     bool fences_extents_ = false;
     growth_line line_;

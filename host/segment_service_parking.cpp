@@ -92,8 +92,8 @@ void segment_service::retry_parked() {
 /// Returns whether this request gets an extent of its own: one of `apart_one_of` requests for whole segments, if the
 /// device's budget has room for it and nothing else waits for a commit.
 bool segment_service::is_sampled(const parked_request& p) {
-    if (settings_.apart_one_of == 0 || p.count == 0 || ++unsampled_ < settings_.apart_one_of || is_awaited() ||
-        grower_.device_left() < p.most_segments() || grower_.has_failed()) {
+    if (settings_.apart_one_of == 0 || p.count == 0 || p.advice != 0 || ++unsampled_ < settings_.apart_one_of ||
+        is_awaited() || grower_.device_left() < p.most_segments() || grower_.has_failed()) {
         return false;
     }
     unsampled_ = 0;

@@ -205,6 +205,41 @@ TEST_F(ManagedBacking, AdvisesWhenWhatWasCommittedHasMoved) {
     EXPECT_FALSE(memory->is_moving());
 }
 
+/// Advice for segments that have no owner yet: memory that is to stay on the host moves back behind its move to the
+/// GPU. Their decommit gives the heap's advice again, and to no others.
+TEST_F(ManagedBacking, AdvisesSegmentsUntilTheyAreGivenUp) {
+    const auto memory = make_16({.advice = managed_advice::read_mostly});
+    ASSERT_TRUE(memory->commit(run_at(0, 8)).ok());
+    told.calls.clear();
+    const auto advise = [&](std::uint32_t first, std::uint32_t count, managed_advice what) {
+        return memory->advise_segments(run_at(first, count), code_of(what, managed_advice::read_mostly));
+    };
+    EXPECT_TRUE(memory->takes_advice());
+    EXPECT_TRUE(advise(1, 2, managed_advice::cpu_resident).ok());
+    EXPECT_TRUE(advise(4, 1, managed_advice::none).ok());
+    EXPECT_TRUE(advise(5, 1, managed_advice::first_touch_gpu).ok());
+    EXPECT_EQ(told.calls, (std::vector<std::string>{"advise 1 [1, +2)", "to host [1, +2)", "advise 2 [4, +1)",
+                                                    "advise 0 [5, +1)"}));
+    EXPECT_EQ(told.waits, 0);
+    EXPECT_TRUE(absl::IsFailedPrecondition(advise(7, 2, managed_advice::none))) << "8 is not committed";
+    told.calls.clear();
+    ASSERT_TRUE(memory->decommit(run_at(0, 6)).ok());
+    EXPECT_EQ(told.calls, (std::vector<std::string>{"discard [0, +6)", "advise 3 [1, +2)", "advise 3 [4, +2)"}));
+    ASSERT_TRUE(memory->commit(run_at(0, 6)).ok());
+    told.calls.clear();
+    ASSERT_TRUE(memory->decommit(run_at(0, 6)).ok());
+    EXPECT_EQ(told.calls, std::vector<std::string>{"discard [0, +6)"});
+}
+
+TEST_F(ManagedBacking, AdvisesSegmentsAlsoWhereNothingIsMovedOrDiscarded) {
+    const auto memory = make_16({.prefetch = false, .discard = false});
+    ASSERT_TRUE(memory->commit(run_at(0, 2)).ok());
+    told.calls.clear();
+    ASSERT_TRUE(memory->advise_segments(run_at(1, 1), 1).ok());
+    ASSERT_TRUE(memory->decommit(run_at(1, 1)).ok());
+    EXPECT_EQ(told.calls, (std::vector<std::string>{"advise 1 [1, +1)", "advise 0 [1, +1)"}));
+}
+
 TEST_F(ManagedBacking, EndsWhenWhatWasCommittedHasMoved) {
     auto memory = make_16();
     ASSERT_TRUE(memory->commit(run_at(0, 4)).ok());

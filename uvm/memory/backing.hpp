@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "uvm/geometry/failure_reason.hpp"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/memory/managed_memory.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
@@ -78,7 +79,7 @@ public:
     /// Returns true if `decommit` releases memory. Constant while the backing lives.
     [[nodiscard]] virtual bool can_decommit() const { return false; }
     /// Releases the physical memory of a run, which must be one that a single call committed (unless
-    /// `decommits_at_once`); it must not be in use.
+    /// `decommits_at_once` or `takes_advice`); it must not be in use.
     /// The addresses remain the backing's, and may be committed again. May be slow. Errors: FailedPrecondition if no
     /// single call committed this run, or if the backing cannot decommit; the run is still committed after an error.
     virtual absl::Status decommit(segment_run run);
@@ -94,6 +95,13 @@ public:
     /// Advises the UVM driver about committed memory, once this has moved to where `commit` puts it. Errors: as
     /// `prefetch`.
     virtual absl::Status advise(void* at, std::size_t bytes, managed_advice what);
+
+    /// Returns true if segments may have advice of their own. Constant while the backing lives.
+    [[nodiscard]] virtual bool takes_advice() const { return false; }
+    /// Advises the UVM driver about committed segments that have no owner yet, in place of the backing's own advice;
+    /// `decommit` of them gives that again. Called by the thread that commits. Never waits for a move. Errors:
+    /// FailedPrecondition if the backing takes no advice, or if a segment is not committed; the driver's own.
+    virtual absl::Status advise_segments(segment_run run, advice_code advice);
 
     /// Returns the free bytes of the device's memory, which all processes share; the largest number if that is not
     /// known. Called by the thread that commits, which takes no more than a part of it ahead of demand. Cost: a call of

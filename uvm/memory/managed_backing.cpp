@@ -5,8 +5,10 @@
 /// needed.
 ///
 ///     commit      check_free, begin_prefetch to the GPU, add     does not wait for the move
-///     decommit    find, discard, remove                          only if `discards`; else memory is never given up.
-///                                                                Waits for the discard, and so for moves before it
+///     decommit    find, discard, remove                          waits for the discard, and so for moves before it;
+///                                                                gives the heap's advice again
+///     advise_segments                                            advice for granted segments, before they have an
+///     owner
 ///
 /// Both are operations on one stream, in the order of the calls. Running kernels may hold it up (docs/programs.md).
 ///
@@ -16,6 +18,7 @@
 ///                                                                              be committed again
 
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -77,16 +80,15 @@ public:
     /// after an error. Cost: an operation on a stream, and the wait for it and for all moves that began before. The
     /// wait is needed: the caller commits the segments again as soon as this returns, and a discard that took place
     /// later would destroy what their next owner writes.
+    ///
+    /// Segments with advice of their own get the heap's again. A backing that does not discard only does this.
     absl::Status decommit(segment_run run) override {
-        if (!discards()) {
-            return backing::decommit(run);
-        }
-        absl::Status status;
-        for (std::uint32_t i = 0; i < run.count && status.ok(); ++i) {
-            status = runs_.find({run.first + i, 1}).status();
+        absl::Status status = find_all(run);
+        if (status.ok() && discards()) {
+            status = memory_->discard(address_of(run), bytes_of(run));
         }
         if (status.ok()) {
-            status = memory_->discard(address_of(run), bytes_of(run));
+            status = withdraw_advice(run);
         }
         if (status.ok()) {
             for (std::uint32_t i = 0; i < run.count; ++i) {
@@ -97,6 +99,24 @@ public:
         return status;
     }
     [[nodiscard]] bool is_moving() const override { return memory_->is_moving(); }
+    [[nodiscard]] bool takes_advice() const override { return true; }
+    /// Advice to keep memory on the host comes too late for what a commit has moved to the GPU, or is moving: that is
+    /// moved back, behind the first move on the stream. Cost: a few calls of the driver.
+    absl::Status advise_segments(segment_run run, advice_code advice) override {
+        absl::Status status = find_all(run);
+        const managed_advice what = advice_of(advice, shape_.advice);
+        if (status.ok()) {
+            status = memory_->advise(address_of(run), bytes_of(run), what);
+        }
+        if (status.ok() && what == managed_advice::cpu_resident && shape_.prefetch) {
+            status = memory_->begin_prefetch(address_of(run), bytes_of(run), memory_tier::host);
+        }
+        // Also after an error: some of the driver's calls may have had an effect.
+        for (std::uint32_t i = 0; i < run.count; ++i) {
+            advised_.insert(to_underlying(run.first + i));
+        }
+        return status;
+    }
     /// For `heap::prefetch`; moves any part of the memory, whether committed or not.
     absl::Status prefetch(void* at, std::size_t bytes, memory_tier to) override {
         return memory_->prefetch(static_cast<char*>(at), bytes, to);
@@ -135,6 +155,31 @@ private:
         // Only this thread changes the count.
         return shape_.prefetch && committed_.load(std::memory_order_relaxed) + bytes_of(run) <= most_moved_;
     }
+    /// Returns OK if every segment of the run is committed; otherwise the error of the first one that is not.
+    [[nodiscard]] absl::Status find_all(segment_run run) const {
+        absl::Status status;
+        for (std::uint32_t i = 0; i < run.count && status.ok(); ++i) {
+            status = runs_.find({run.first + i, 1}).status();
+        }
+        return status;
+    }
+    /// Gives the heap's advice again to the segments of a run that have advice of their own, neighbours together.
+    /// Cost: none if no segment has any.
+    absl::Status withdraw_advice(segment_run run) {
+        const std::uint32_t end = to_underlying(run.first) + run.count;
+        absl::Status status;
+        for (auto at = advised_.lower_bound(to_underlying(run.first)); at != advised_.end() && *at < end;) {
+            segment_run part{segment_index{*at}, 0};
+            for (; at != advised_.end() && *at < end && segment_index{*at} == part.first + part.count; ++at) {
+                ++part.count;
+            }
+            status.Update(memory_->advise(address_of(part), bytes_of(part), shape_.advice));
+        }
+        if (status.ok()) {
+            advised_.erase(advised_.lower_bound(to_underlying(run.first)), advised_.lower_bound(end));
+        }
+        return status;
+    }
     /// Return the first byte and the size of a run.
     [[nodiscard]] char* address_of(segment_run run) const {
         return base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift);
@@ -151,6 +196,7 @@ private:
     // A run's place is all that is needed to undo its commit.
     struct nothing_more {};
     detail::committed_runs<nothing_more> runs_;
+    std::set<std::uint32_t> advised_;  ///< committed segments with advice of their own
     std::atomic<std::uint64_t> committed_{0};
 };
 

@@ -11,17 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
-
-/// The advice to the driver about a heap's memory.
-enum class managed_advice : std::uint8_t {
-    first_touch_gpu,  ///< preferred location: the GPU; the first touch populates a whole VA block there
-    cpu_resident,     ///< preferred location: the host, accessed by the GPU over the bus; nothing moves
-    none,             ///< memory moves to the processor that faults
-    read_mostly,      ///< a processor that reads gets a copy; a write ends all others
-};
 
 /// One range of managed memory. Addresses and sizes are whole segments (2 MiB, aligned to 2 MiB), so that no VA block
 /// is truncated.
