@@ -450,24 +450,6 @@ std::uint64_t segment_service::ever(std::uint64_t segments) const {
     return released_ + std::min<std::uint64_t>(line_.segments, segments);
 }
 
-/// `longest` is kept until the last call has ended, even if the calls differ: a run that is longer than needed does no
-/// harm.
-std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t longest) {
-    ++host_wants_;
-    host_longest_ = std::max(host_longest_, longest);
-    line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-    grower_.want(ever(segments));
-    return ever(segments);
-}
-
-/// The thread that waited has seen its memory, or has given up. Memory that was committed for it stays, until `decay`
-/// or a trim.
-void segment_service::end_want() {
-    if (--host_wants_ == 0) {
-        host_longest_ = 0;
-    }
-}
-
 /// `taken_up_` is the number of segments committed so far, in total: no more are wanted.
 void segment_service::want_no_more() {
     if (!is_awaited()) {

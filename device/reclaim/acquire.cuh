@@ -216,12 +216,13 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.reclaim = what.reclaim;
     d.result = got;
     d.advice = what.k != 0 ? what.advice : 0;
+    d.from_host = d.advice != 0 && !what.exact;
     d.exact = what.exact || what.bytes == 0 || d.advice != 0;
     round_request(d);
     if (has(d, acquire_flags::late_tails) && is_leader(d.mask)) {
         put_late_tails(d.h);
     }
-    if ((d.advice == 0 || what.exact) &&
+    if (!d.from_host &&
         ((has(d, acquire_flags::stored) && take_stored(d)) || (d.h.cache_target != 0 && take_cached(d)))) {
         count_chunk(d, 1);
     } else {

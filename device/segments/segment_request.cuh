@@ -155,6 +155,7 @@ struct segment_request : cache_upkeep {
     bool stored = false;        ///< the memory is a chunk of the chunk store
     bool exact = false;         ///< the request is not to be rounded up
     advice_code advice = 0;     ///< advice for the segments; 0: the heap's own
+    bool from_host = false;     ///< memory that is on the device already does not do
 
     using cache_upkeep::cache_upkeep;
 };
