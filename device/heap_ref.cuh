@@ -157,6 +157,15 @@ public:
     /// to seven loads.
     [[nodiscard]] ORCHARD_FN std::uint64_t usable_size(const void* p) const;
 
+    /// Counts an access to the memory at `p`, so that `heap::migrate` knows which memory is in use. A kernel calls it
+    /// for a sample of its accesses, as `sampled_array` does. Does nothing if no memory of this heap moves (option
+    /// `move_unit`), or for an address outside the heap. Cost: one relaxed atomic without a result.
+    ORCHARD_INLINE void note_access(const void* p) const {
+        if (view_.samples != nullptr && view_.owns(p)) {
+            (void)view_.samples[view_.segment_of(p)].template fetch_add<simt::order::relaxed>(1u);
+        }
+    }
+
     /// Returns whether `p` points into this heap's range of addresses. No memory access.
     [[nodiscard]] ORCHARD_INLINE bool owns(const void* p) const { return p != nullptr && view_.owns(p); }
 

@@ -376,7 +376,9 @@ struct heap_view {
     std::uint32_t quarantine_slots = 0;
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
-    mailbox_client mailbox;                   ///< to the host's service
+    device_word<std::uint32_t>* samples =
+        nullptr;             ///< [segments]: accesses (`heap_ref::note_access`); null: none count
+    mailbox_client mailbox;  ///< to the host's service
 
     /// Returns the code of the advice `what` for an array; 0 if the heap has it anyway, or takes none.
     [[nodiscard]] ORCHARD_INLINE advice_code code_of(managed_advice what) const {

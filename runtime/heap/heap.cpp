@@ -148,9 +148,13 @@ absl::Status heap::trim() {
 absl::Status heap::reserve(std::uint64_t bytes) {
     return checked(*impl_, [&] { return impl_->reserve(bytes); });
 }
+absl::StatusOr<migration> heap::migrate(void* stream) {
+    return checked(*impl_, [&] { return impl_->migrate(stream); });
+}
 absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
     return checked(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
 }
+absl::Status heap::demote(void* at, std::uint64_t bytes) { return prefetch(at, bytes, memory_tier::host); }
 absl::Status heap::advise(void* at, std::uint64_t bytes, managed_advice what) {
     return checked(*impl_, [&] { return impl_->advise(at, bytes, what); });
 }
@@ -339,6 +343,9 @@ absl::Status heap::impl::lay_out_metadata() {
         auto faults = memory_->allocate_host_visible(sizeof(*view.block_faults));
         status.Update(faults.status());
         view.block_faults = faults.ok() ? static_cast<device::block_fault_board*>(*faults) : nullptr;
+    }
+    if (memory_->can_move()) {
+        place(view.samples, segments);
     }
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
@@ -534,7 +541,14 @@ absl::StatusOr<statistics> heap::impl::stats() {
     s.committed_bytes = s.segments_committed << segment_shift;
     s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
     s.range_bytes = std::uint64_t{view.segments} << segment_shift;
-    s.metadata_bytes = memory_->use().metadata_bytes;
+    const memory_use use = memory_->use();
+    s.metadata_bytes = use.metadata_bytes;
+    s.moved_to_device_bytes = use.moved_to_device;
+    s.moved_to_host_bytes = use.moved_to_host;
+    s.spare_bytes = use.spare_bytes;
+    if (memory_->can_move()) {
+        s.host_bytes = use.host_bytes;  // the service knows where memory was committed, not where it has moved
+    }
     s.callback_exceptions = callback_exceptions_.load(std::memory_order_relaxed);
     return s;
 }

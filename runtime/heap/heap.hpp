@@ -37,6 +37,12 @@ namespace orchard {
 
 struct published_settings;
 
+/// The bytes that a call of `heap::migrate` has moved.
+struct migration {
+    std::uint64_t to_device_bytes = 0;
+    std::uint64_t to_host_bytes = 0;
+};
+
 /// A heap for kernels: owns the memory, the mailbox, the service and growth threads. Move-only.
 ///
 /// Create a heap, pass `ref()` to kernels, and destroy the heap when no kernel uses it any more. Several heaps may live
@@ -146,10 +152,37 @@ public:
     /// heap; the device's own. Several threads may call this at the same time. Cost: two small copies, about 20 us.
     absl::Status free_on_host(void* p);
 
-    /// Moves `bytes` bytes of a managed heap's memory at `at` to the GPU or to the host, and waits for completion.
-    /// Kernels may run. Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the backing is
-    /// not managed; the driver's own. Cost: a copy of the memory that is not at the destination yet.
-    absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
+    /// Moves memory of an elastic heap between the device and the host, so that what kernels use is on the device:
+    /// first waits for the work queued on `stream` (a `cudaStream_t`; null: the default stream), then moves, and
+    /// returns when all is done. From the call until it returns, nothing else may use the heap's memory, neither
+    /// kernels of other streams nor copies. Addresses and contents stay the same. The option `move_unit` says how much
+    /// moves as a whole.
+    ///
+    /// The heap chooses what to move. Memory on the host changes places with memory on the device that was accessed
+    /// less than half as often, by the samples of `heap_ref::note_access` and `sampled_array` since earlier calls,
+    /// where the difference is beyond chance. A heap without any sample keeps its youngest memory on the device.
+    ///
+    /// Wrong use is found in the checked build and in hardened heaps: memory that moves has no addresses meanwhile, so
+    /// that a kernel which uses it faults.
+    ///
+    /// Errors: FailedPrecondition if no memory of this heap moves; DeadlineExceeded if other kernels delay a copy for
+    /// 10 s: the copy continues, the memory in it must not be used, and the next call completes it; the driver's own.
+    /// After an error each byte is in one of the two tiers, with its contents. Growth and requests never wait for a
+    /// copy. Cost on an H200: docs/backings.md.
+    absl::StatusOr<migration> migrate(void* stream = nullptr);
+
+    /// Moves `bytes` bytes at `at` to the GPU or to the host, and waits for completion.
+    ///
+    /// Of an elastic heap, all memory that moves as a whole with a part of the range (option `move_unit`) is moved, and
+    /// nothing may use that memory meanwhile, as for `migrate`; all other memory may be in use. Of a managed heap
+    /// kernels may use all of it.
+    ///
+    /// Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the memory of this heap does not
+    /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it: what was moved stays there;
+    /// those of `migrate`. Cost: a copy of the memory that is not at the destination yet.
+    absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to = memory_tier::device);
+    /// The same as `prefetch` to the host.
+    absl::Status demote(void* at, std::uint64_t bytes);
 
     /// Advises the UVM driver about `bytes` bytes of a managed heap's memory at `at`, in place of the option `advice`.
     /// The advice belongs to the addresses: it stays when a block there is freed, so that a program gives the option's

@@ -123,28 +123,6 @@ absl::Status heap::impl::await_moves() {
                      absl::FormatDuration(values.request_timeout)));
 }
 
-/// Returns OutOfRange if a range is not inside the heap. The subtraction wraps around for an address below the heap,
-/// which is then beyond its end.
-absl::Status heap::impl::check_inside(const char* verb, const void* at, std::uint64_t bytes) const {
-    const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(at) - view.base);
-    const std::uint64_t all = std::uint64_t{view.segments} << segment_shift;
-    if (offset > all || bytes > all - offset) {
-        return absl::OutOfRangeError(absl::StrFormat("cannot %s %d bytes at %p: the heap has %d at %p", verb, bytes, at,
-                                                     all, static_cast<void*>(view.base)));
-    }
-    return absl::OkStatus();
-}
-
-absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
-    absl::Status s = check_inside("move", at, bytes);
-    return s.ok() && bytes != 0 ? memory_->prefetch(at, bytes, to) : s;
-}
-
-absl::Status heap::impl::advise(void* at, std::uint64_t bytes, managed_advice what) {
-    absl::Status s = check_inside("advise the driver about", at, bytes);
-    return s.ok() && bytes != 0 ? memory_->advise(at, bytes, what) : s;
-}
-
 /// Releases all extents without an owner, and waits until they are released. Errors: DeadlineExceeded after
 /// `request_timeout` for one step; the backing's own error if an extent could not be decommitted. Kernels may run, and
 /// may take the memory again, so that the rounds are bounded: no more is released than was committed at the beginning.
@@ -196,6 +174,7 @@ absl::Status heap::impl::release_unused() {
 absl::Status heap::impl::trim() {
     // Blocks that were cut for the host and not handed out would otherwise hold their chunks.
     absl::Status status = host_blocks_->give_up();
+    memory_->give_up_spares();
     if (status.ok()) {
         status = settle();
     }

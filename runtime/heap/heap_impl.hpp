@@ -40,7 +40,8 @@ namespace orchard {
 /// The implementation of a heap. `heap` is a thin handle over it; its functions are documented there.
 ///
 ///     heap.cpp               creation, and all that is not in one of the other files
-///     heap_growth.cpp        reserve, prefetch, trim
+///     heap_growth.cpp        reserve, trim
+///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_warnings.cpp      warnings
@@ -66,6 +67,7 @@ public:
     absl::Status validate(std::span<const held_block> held);
     absl::Status trim();
     absl::Status reserve(std::uint64_t bytes);
+    absl::StatusOr<migration> migrate(void* stream);
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
     absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
     absl::Status check_inside(const char* verb, const void* at, std::uint64_t bytes) const;
@@ -134,6 +136,7 @@ private:
 
     // Each copies or asks; described at their definitions.
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
+    absl::Status read_samples(std::size_t segments);
     absl::Status take_turns(std::string_view call);
 
     // Constant after `make`.
@@ -150,6 +153,9 @@ private:
     device::heap_view* closed_in_memory_ = nullptr;     ///< copy of `closed` for kernels
     // Used by the thread that creates the heap, then by the growth thread alone.
     partial_metadata partial_;
+    // Of `migrate`, by segment: the samples as they were last read, and how much each segment is in use.
+    std::vector<std::uint32_t> samples_;
+    std::vector<double> heat_;
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
     std::unique_ptr<growth> growth_;

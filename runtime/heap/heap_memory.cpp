@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "device/simt/assert.cuh"
 #include "device/state/heap_state.cuh"
 
 namespace orchard {
@@ -50,7 +51,12 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic(options& values, std::uniq
         values.range = default_range;
     }
     values.backing = backing_option::elastic;
-    return make_elastic_backing(std::move(driver), {values.range, values.capacity, values.host_budget});
+    return make_elastic_backing(std::move(driver),
+                                {.range = values.range,
+                                 .device_budget = values.capacity,
+                                 .host_budget = values.host_budget,
+                                 .move_unit = values.move_unit,
+                                 .checks_moves = simt::checked || values.hardened != hardening::off});
 }
 
 /// Returns a managed backing; `driver` serves metadata, mailbox and copies. Replaces the options that have no meaning

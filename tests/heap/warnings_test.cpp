@@ -55,6 +55,11 @@ public:
     [[nodiscard]] void* stream() const override { return real_->stream(); }
     absl::Status read(void* to, const void* from, std::size_t n) override { return real_->read(to, from, n); }
     absl::Status write(void* to, const void* from, std::size_t n) override { return real_->write(to, from, n); }
+    absl::Status begin_copies(int q, std::vector<memory_copy> c) override {
+        return real_->begin_copies(q, std::move(c));
+    }
+    absl::Status finish_copies(int q) override { return real_->finish_copies(q); }
+    absl::Status finish_stream(void* s) override { return real_->finish_stream(s); }
 
 private:
     std::vector<std::string> lines_;

@@ -43,13 +43,17 @@ enum class driver_call {
     stream,
     read,
     write,
+    begin_copies,
+    finish_copies,
+    finish_stream,
     prepare,  ///< of a piece for `allocate` or `allocate_host_visible`: clears it; see `driver_script::maps_pieces`
 };
 
 inline const char* name_of(driver_call call) {
-    constexpr std::array names{"device_memory", "reserve",    "unreserve", "create",   "destroy",
-                               "map",           "set_access", "unmap",     "allocate", "allocate_host_visible",
-                               "stream",        "read",       "write",     "prepare"};
+    constexpr std::array names{"device_memory", "reserve",    "unreserve", "create",       "destroy",
+                               "map",           "set_access", "unmap",     "allocate",     "allocate_host_visible",
+                               "stream",        "read",       "write",     "begin_copies", "finish_copies",
+                               "finish_stream", "prepare"};
     return names[static_cast<std::size_t>(call)];
 }
 inline std::ostream& operator<<(std::ostream& out, driver_call call) { return out << name_of(call); }
@@ -275,6 +279,22 @@ public:
     absl::Status write(void* to, const void* from, std::size_t bytes) override {
         absl::Status status = script_->begin({driver_call::write, to, bytes});
         return status.ok() ? real_->write(to, from, bytes) : status;
+    }
+    absl::Status begin_copies(int queue, std::vector<memory_copy> copies) override {
+        std::size_t bytes = 0;
+        for (const memory_copy& c : copies) {
+            bytes += c.bytes;
+        }
+        absl::Status status = script_->begin({driver_call::begin_copies, nullptr, bytes});
+        return status.ok() ? real_->begin_copies(queue, std::move(copies)) : status;
+    }
+    absl::Status finish_copies(int queue) override {
+        absl::Status status = script_->begin({driver_call::finish_copies});
+        return status.ok() ? real_->finish_copies(queue) : status;
+    }
+    absl::Status finish_stream(void* stream) override {
+        absl::Status status = script_->begin({driver_call::finish_stream});
+        return status.ok() ? real_->finish_stream(stream) : status;
     }
 
 private:

@@ -33,4 +33,12 @@ absl::Status backing::advise(void* /*at*/, std::size_t bytes, managed_advice /*w
         bytes));
 }
 
+absl::Status backing::finish_stream(void* /*stream*/) { return move({}); }
+
+absl::Status backing::move(const std::vector<move_order>& /*orders*/) {
+    return absl::FailedPreconditionError(
+        "memory of this heap does not move between the tiers; give the options backing = elastic, host_budget and "
+        "move_unit (2MiB, say), on a GPU whose driver maps host memory");
+}
+
 }  // namespace orchard

@@ -45,6 +45,22 @@ struct memory_use {
     std::uint64_t metadata_bytes = 0;
     std::uint64_t device_budget = 0;  ///< limit of `device_bytes`
     std::uint64_t host_budget = 0;
+    std::uint64_t spare_bytes = 0;      ///< memory kept for moves between the tiers, not part of the others
+    std::uint64_t moved_to_device = 0;  ///< bytes that `backing::move` has moved so far
+    std::uint64_t moved_to_host = 0;
+};
+
+/// Committed memory that moves between the tiers as a whole.
+struct movable_memory {
+    segment_run run;
+    memory_tier tier = memory_tier::device;
+    std::uint64_t number = 0;  ///< the memory that was committed later has the greater number
+};
+
+/// An order to a backing: the movable memory that begins at a segment shall be in a tier.
+struct move_order {
+    segment_index first{};
+    memory_tier to = memory_tier::device;
 };
 
 /// Owns one super chunk and its metadata. Its destruction releases all memory that it handed out, so that it comes
@@ -102,6 +118,21 @@ public:
     /// `decommit` of them gives that again. Called by the thread that commits. Never waits for a move. Errors:
     /// FailedPrecondition if the backing takes no advice, or if a segment is not committed; the driver's own.
     virtual absl::Status advise_segments(segment_run run, advice_code advice);
+
+    /// Returns true if `move` moves memory between the tiers.
+    [[nodiscard]] virtual bool can_move() const { return false; }
+    /// Returns all memory that can move, in the order of addresses; nothing if none can. Any thread, at any time.
+    [[nodiscard]] virtual std::vector<movable_memory> movable() const { return {}; }
+    /// Waits for the application's stream (`memory_driver::finish_stream`). Errors: FailedPrecondition if nothing
+    /// moves.
+    virtual absl::Status finish_stream(void* stream);
+    /// Carries out the orders, one after the other; those for memory that is not there any more, or has its tier, are
+    /// passed over. Nothing may use the memory meanwhile. Addresses and contents stay the same. Any thread, also beside
+    /// commits and decommits, which never wait for a copy. Errors: FailedPrecondition if nothing moves; those of
+    /// `detail::tier_mover::move`.
+    virtual absl::Status move(const std::vector<move_order>& orders);
+    /// Gives memory back that is kept for later moves. Any thread.
+    virtual void give_up_spares() {}
 
     /// Returns the free bytes of the device's memory, which all processes share; the largest number if that is not
     /// known. Called by the thread that commits, which takes no more than a part of it ahead of demand. Cost: a call of
@@ -169,6 +200,8 @@ struct elastic_shape {
     std::uint64_t device_budget = 0;  ///< limit of user memory on the device
     std::uint64_t host_budget = 0;    ///< limit of user memory on the host, which is used once the device budget is
                                       ///< spent
+    std::uint64_t move_unit = 0;      ///< most bytes that move as a whole, a multiple of a segment; 0: nothing moves
+    bool checks_moves = false;        ///< memory has no addresses while it moves, so that a use of it faults
 };
 
 /// Returns a backing with addresses for `shape.range` bytes, for which `driver` commits memory extent by extent. Memory

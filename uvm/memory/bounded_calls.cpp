@@ -61,14 +61,25 @@ absl::Status bounded_calls::still_busy(const std::string& what) const {
 }
 
 // The result is stored before `call_` becomes empty, both with the mutex held. A call that ends after its deadline
-// stores a result, too; the next call overwrites it before its own `run` returns.
+// stores a result, too, which the next `begin` drops.
 absl::Status bounded_calls::run(const std::string& what, call made) {
-    std::unique_lock lock(mutex_);
+    const absl::Status begun = begin(what, std::move(made));
+    return begun.ok() ? finish(what) : begun;
+}
+
+absl::Status bounded_calls::begin(const std::string& what, call made) {
+    const std::scoped_lock lock(mutex_);
     if (call_ != nullptr) {
         return still_busy(what);
     }
     call_ = std::move(made);
+    result_ = absl::OkStatus();  // not that of a late call
     changed_.notify_all();
+    return absl::OkStatus();
+}
+
+absl::Status bounded_calls::finish(const std::string& what) {
+    std::unique_lock lock(mutex_);
     // The wait releases the mutex, so that the thread can take the call, and takes it again at the end.
     if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(patience_), [this] { return call_ == nullptr; })) {
         return absl::DeadlineExceededError(

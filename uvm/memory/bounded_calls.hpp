@@ -40,6 +40,12 @@ public:
     /// that it uses must live until `is_idle`. Until then every further `run` fails at once.
     /// @param what  names the call in the error's text
     absl::Status run(const std::string& what, call made);
+    /// Hands `made` to the thread and returns at once; `finish` returns its result. Errors: DeadlineExceeded if a call
+    /// is under way; `made` is then not made.
+    absl::Status begin(const std::string& what, call made);
+    /// Waits for the call that `begin` handed over, and returns its result; OK if there is none. Errors:
+    /// DeadlineExceeded after `patience`: the call continues, and `finish` may be called again.
+    absl::Status finish(const std::string& what);
     /// Returns OK if `run` would make a call now, otherwise the error that it would return.
     [[nodiscard]] absl::Status check_idle(const std::string& what) const;
     /// Returns false while a call is under way; outside `run`, that is one which exceeded its deadline. Makes no CUDA

@@ -25,9 +25,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "uvm/memory/cuda_calls.hpp"
@@ -104,6 +103,11 @@ public:
     [[nodiscard]] void* stream() const override { return memory_.stream(); }
     absl::Status read(void* to, const void* from, std::size_t n) override { return memory_.read(to, from, n); }
     absl::Status write(void* to, const void* from, std::size_t n) override { return memory_.write(to, from, n); }
+    absl::Status begin_copies(int queue, std::vector<memory_copy> copies) override {
+        return memory_.begin_copies(queue, std::move(copies));
+    }
+    absl::Status finish_copies(int queue) override { return memory_.finish_copies(queue); }
+    absl::Status finish_stream(void* stream) override { return memory_.finish_stream(stream); }
 
 private:
     /// Addresses on either side of a reservation that never get memory. `granularity` divides it.
@@ -145,12 +149,6 @@ private:
     bool has_host_tier_ = false;
     bool host_shares_tier_ = false;  ///< the host may read and write memory of the host tier
     int host_node_ = 0;
-
-    // Protects the handles of host memory, and the addresses at which it is mapped. `set_access` gets an address alone,
-    // and must know whether the memory there is the host's, to which the host gets access, too.
-    std::mutex host_mutex_;
-    std::set<memory_handle> host_memory_;
-    std::set<char*> host_mapped_;
 
     // Its functions call those of this object, which are complete by then: nothing is taken before `initialize`.
     detail::mapped_pieces pieces_{
@@ -297,67 +295,31 @@ absl::StatusOr<memory_handle> cuda_driver::create(std::size_t bytes, memory_tier
     } else if (!s.ok()) {
         return s;
     }
-    const memory_handle memory{handle};
-    if (tier == memory_tier::host) {
-        const std::scoped_lock lock(host_mutex_);
-        // For `map`, which gets the handle alone.
-        host_memory_.insert(memory);
-    }
-    return memory;
+    return memory_handle{handle};
 }
 
 /// The driver frees the memory once it is not mapped any more.
 void cuda_driver::destroy(memory_handle memory, std::size_t) {
     const detail::current_device here(memory_.device());
-    {
-        const std::scoped_lock lock(host_mutex_);
-        host_memory_.erase(memory);  // before another creation can get the same number
-    }
     calls_.release(static_cast<CUmemGenericAllocationHandle>(memory));
 }
 
-/// Maps the whole memory from its first byte on. Host memory is noted for `set_access`.
+/// Maps the whole memory from its first byte on.
 absl::Status cuda_driver::map(char* at, std::size_t bytes, memory_handle memory) {
     const detail::current_device here(memory_.device());
     const CUresult result = calls_.map(as_device(at), bytes, 0, static_cast<CUmemGenericAllocationHandle>(memory), 0);
-    if (result == CUDA_SUCCESS) {
-        const std::scoped_lock lock(host_mutex_);
-        if (host_memory_.contains(memory)) {
-            host_mapped_.insert(at);
-        }
-    }
     return calls_.check(result, "cuMemMap", bytes);
 }
 
-/// Gives access to the GPU and, if the memory is the host's, to the host.
+/// Gives access to the GPU alone: memory of the spill tier is for kernels and copies (docs/backings.md).
 absl::Status cuda_driver::set_access(char* at, std::size_t bytes) {
     const detail::current_device here(memory_.device());
-    const CUresult result = give_access(at, bytes, memory_tier::device);
-    if (auto s = calls_.check(result, "cuMemSetAccess", bytes); !s.ok()) {
-        return s;
-    }
-    bool on_host = false;
-    {
-        const std::scoped_lock lock(host_mutex_);
-        on_host = host_mapped_.contains(at);
-    }
-    if (on_host) {
-        // The address must be that of a `map`: a range that begins inside a mapping is not found in `host_mapped_`, and
-        // the host gets no access there. The backing and the pieces pass whole mappings.
-        (void)give_access(at, bytes, memory_tier::host);  // optional: not every driver allows it
-    }
-    return absl::OkStatus();
+    return calls_.check(give_access(at, bytes, memory_tier::device), "cuMemSetAccess", bytes);
 }
 
-/// Forgets the address only if the call has succeeded: after an error the memory is still mapped there.
 absl::Status cuda_driver::unmap(char* at, std::size_t bytes) {
     const detail::current_device here(memory_.device());
-    const CUresult result = calls_.unmap(as_device(at), bytes);
-    if (result == CUDA_SUCCESS) {
-        const std::scoped_lock lock(host_mutex_);
-        host_mapped_.erase(at);
-    }
-    return calls_.check(result, "cuMemUnmap", bytes);
+    return calls_.check(calls_.unmap(as_device(at), bytes), "cuMemUnmap", bytes);
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ absl::Status cuda_memory::initialize(absl::Duration patience) {
         return s;
     }
     calls_.emplace(patience, remedy);
+    patience_ = patience;
     // Creating a stream can be held up like work on one. The streams are taken on the thread that will use them.
     // If the deadline passes, the thread may take the streams later. They are members of this object, which the
     // destructor keeps until the thread has ended.
@@ -181,6 +182,42 @@ absl::Status cuda_memory::copy(void* to, const void* from, std::size_t bytes) {
         auto s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_.get()), "cudaMemcpyAsync");
         return s.ok() ? to_status(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize") : s;
     });
+}
+
+/// The thread waits for the stream, too, so that the queue is busy until all bytes are there. The copies are of mapped
+/// memory in reserved addresses, so that no staging memory is needed.
+absl::Status cuda_memory::begin_copies(int queue, std::vector<memory_copy> copies) {
+    copy_queue& q = queues_[static_cast<std::size_t>(queue)];
+    if (!q.calls) {
+        q.calls.emplace(patience_, remedy);
+    }
+    return q.calls->begin("moving memory between the tiers", [this, &q, copies = std::move(copies)] {
+        absl::Status s;
+        if (q.stream.get() == nullptr) {  // the first call on this thread
+            simt::exchange_capture_mode(cudaStreamCaptureModeRelaxed);
+            s = to_status(cudaSetDevice(device_), "cudaSetDevice");
+            s.Update(s.ok() ? q.stream.take() : s);
+        }
+        for (std::size_t i = 0; s.ok() && i < copies.size(); ++i) {
+            const auto& [to, from, bytes] = copies[i];
+            s = to_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, q.stream.get()), "cudaMemcpyAsync");
+        }
+        // After an error, too: the copies that were begun end before the queue is free.
+        if (q.stream.get() != nullptr) {
+            s.Update(to_status(cudaStreamSynchronize(q.stream.get()), "cudaStreamSynchronize"));
+        }
+        return s;
+    });
+}
+
+absl::Status cuda_memory::finish_copies(int queue) {
+    copy_queue& q = queues_[static_cast<std::size_t>(queue)];
+    return q.calls ? q.calls->finish("moving memory between the tiers") : absl::OkStatus();
+}
+
+absl::Status cuda_memory::finish_stream(void* stream) const {
+    const current_device here(device_);
+    return to_status(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
 }
 
 }  // namespace orchard::detail

@@ -8,6 +8,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +22,7 @@
 #include "device/simt/current_device.hpp"
 #include "uvm/memory/bounded_calls.hpp"
 #include "uvm/memory/cuda_stream.hpp"
+#include "uvm/memory/memory_driver.hpp"
 
 namespace orchard::detail {
 
@@ -63,10 +66,19 @@ public:
 
     /// Waits for a call that exceeded its deadline, however long it takes. Afterwards only the destructor may be
     /// called. The owner of memory that such a call may use calls it before it releases that memory.
-    void finish() { calls_.reset(); }
+    void finish() {
+        calls_.reset();
+        for (copy_queue& q : queues_) {
+            q.calls.reset();
+        }
+    }
 
-    /// Returns false while a call that exceeded its deadline may still access memory.
-    [[nodiscard]] bool is_idle() const { return !calls_ || calls_->is_idle(); }
+    /// Returns false while a call that exceeded its deadline, or a copy of `begin_copies`, may still access memory.
+    [[nodiscard]] bool is_idle() const {
+        return (!calls_ || calls_->is_idle()) && std::all_of(queues_.begin(), queues_.end(), [](const copy_queue& q) {
+                   return !q.calls || q.calls->is_idle();
+               });
+    }
     /// Returns the number of the GPU.
     [[nodiscard]] int device() const { return device_; }
     /// Returns the stream for kernels, on which only the caller's own work runs.
@@ -92,11 +104,23 @@ public:
     absl::Status read(void* to, const void* from, std::size_t bytes);
     absl::Status write(void* to, const void* from, std::size_t bytes);
 
+    /// As `memory_driver::begin_copies`, `finish_copies` and `finish_stream`. One thread for each queue.
+    absl::Status begin_copies(int queue, std::vector<memory_copy> copies);
+    absl::Status finish_copies(int queue);
+    absl::Status finish_stream(void* stream) const;
+
 private:
+    /// A stream for copies between the tiers, and the thread that uses it; both made by the first `begin_copies`.
+    struct copy_queue {
+        kept_stream stream;
+        std::optional<bounded_calls> calls;  ///< uses the stream, so it is destroyed before it
+    };
+
     /// Makes one copy on `copies_` and waits for it, with `calls_mutex_` held.
     absl::Status copy(void* to, const void* from, std::size_t bytes);
 
     int device_ = 0;
+    absl::Duration patience_ = default_patience;
     kept_stream stream_;  ///< for kernels
     kept_stream copies_;  ///< does not wait for kernels
     // `owned_mutex_` protects the two lists; it is not held during a call of CUDA.
@@ -106,6 +130,7 @@ private:
     std::mutex calls_mutex_;  ///< held for one call, which uses the staging memory
     void* staging_ = nullptr;
     std::optional<bounded_calls> calls_;  ///< its thread uses the streams, so it is destroyed before them
+    std::array<copy_queue, memory_driver::copy_queues> queues_;
 };
 
 }  // namespace orchard::detail

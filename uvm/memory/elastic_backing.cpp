@@ -4,23 +4,27 @@
 /// The elastic backing: a range of addresses into which the growth thread maps memory while kernels run.
 ///
 ///     base                                                                base + range
-///     | extent on the device | . . . . | extent on the host | . . . . . . . . |      one piece for each commit
-///       piece: handle, tier              piece: handle, tier    . no memory
+///     | extent on the device | . . . . | extent on the host | . . . . . . . . |
+///     | piece | piece | piece            | piece | piece        . no memory
+///       piece: handle, tier; one for each commit, or as many as have the size of `move_unit`
 ///
 ///     metadata range   | granule | granule | . . . | granule | . . . |      granules get memory with their segments
 ///
 ///     commit            check_free, then for the device and for the host:
 ///                         allows       budget, tier
-///                         create       memory_driver
-///                         join         map, set_access
+///                         create       memory_driver, piece by piece
+///                         join         map each piece, set_access of the run
 ///                       no tier: spent
 ///     decommit          find, take_back
+///     move              tier_mover: pieces change their tier at the same addresses
 ///     commit_metadata   commit_granules, for each sequence of granules without memory
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -29,6 +33,7 @@
 #include "absl/strings/str_format.h"
 #include "uvm/memory/committed_runs.hpp"
 #include "uvm/memory/driven_backing.hpp"
+#include "uvm/memory/tier_mover.hpp"
 
 namespace orchard {
 namespace {
@@ -44,8 +49,9 @@ namespace {
 ///     the host could take the run of 1 segment    the device is short: this run and the next ones go to the host
 ///     the host could not take it                  ResourceExhausted, with the numbers (`spent`)
 ///
-/// Threads: see `backing`. The runs and `device_is_short_` belong to the growth thread; the counts are atomic; the
-/// record of the metadata has a mutex, since the host reads metadata while the growth thread commits more.
+/// Threads: see `backing`. `device_is_short_` belongs to the growth thread; the counts are atomic; runs and pieces have
+/// a mutex, which is held for at most one piece's mapping, since other threads move pieces; the record of the metadata
+/// has one, since the host reads metadata while the growth thread commits more.
 class elastic_backing final : public detail::driven_backing {
 public:
     elastic_backing(std::unique_ptr<memory_driver> driver, const elastic_shape& shape, char* base)
@@ -53,7 +59,10 @@ public:
           shape_{shape},
           segments_{static_cast<std::uint32_t>(shape.range >> segment_shift)},
           base_{base},
-          runs_{segments_} {}
+          runs_{segments_},
+          mover_{this->driver(), counts_, pieces_mutex_, shape.move_unit, shape.checks_moves} {
+        counts_.budgets = {shape.device_budget, shape.host_budget};
+    }
     ~elastic_backing() override;
 
     [[nodiscard]] char* base() const override { return base_; }
@@ -69,6 +78,12 @@ public:
         return memory.ok() ? memory->free : ~std::uint64_t{0};
     }
     [[nodiscard]] memory_use use() const override;
+
+    [[nodiscard]] bool can_move() const override { return shape_.move_unit != 0; }
+    [[nodiscard]] std::vector<movable_memory> movable() const override;
+    absl::Status finish_stream(void* stream) override { return driver().finish_stream(stream); }
+    absl::Status move(const std::vector<move_order>& orders) override;
+    void give_up_spares() override { mover_.give_up_spares(memory_tier::host, 0); }
 
     absl::StatusOr<void*> reserve_metadata(std::size_t bytes) override;
     // Mapped memory holds the contents that its last owner left; backing.hpp says why it is not cleared here.
@@ -86,12 +101,14 @@ public:
     absl::Status read(void* to, const void* from, std::size_t n) override;
 
 private:
-    /// A piece of memory, as it was mapped.
-    struct piece {
+    using piece = detail::memory_piece;
+    /// The pieces of a run, in the order of addresses.
+    using pieces = std::vector<std::shared_ptr<piece>>;
+    /// A granule or more of metadata, as it was mapped.
+    struct metadata_piece {
         char* at = nullptr;
         std::size_t bytes = 0;
         memory_handle memory{};
-        memory_tier tier = memory_tier::device;
     };
     /// Addresses for metadata, and the granules of them that have memory.
     struct metadata_range {
@@ -100,27 +117,23 @@ private:
         std::vector<bool> present;
     };
 
-    /// Returns where the memory of a run is to be mapped; without memory and tier yet.
-    [[nodiscard]] piece piece_for(segment_run run) const {
-        return {base_ + (std::uint64_t{to_underlying(run.first)} << segment_shift),
-                std::size_t{run.count} << segment_shift};
-    }
     // The steps of a commit, described at their definitions.
     [[nodiscard]] bool allows(memory_tier tier, std::uint64_t bytes) const;
     [[nodiscard]] commit_outcome spent(std::uint64_t bytes, const absl::Status& failure);
-    [[nodiscard]] absl::Status join(const piece& p);
-    static absl::Status take_back(memory_driver& driver, const piece& p);
+    [[nodiscard]] pieces divide(segment_run run) const;
+    absl::Status create(pieces& all, memory_tier tier);
+    absl::Status join(pieces& all);
+    absl::Status take_back(const pieces& all);
     absl::Status commit_granules(metadata_range& range, std::size_t first, std::size_t count);
     [[nodiscard]] metadata_range* range_of(const char* at, std::size_t bytes);
-    /// Returns the count of committed bytes of a tier.
-    std::atomic<std::uint64_t>& committed(memory_tier tier) {
-        return tier == memory_tier::device ? device_bytes_ : host_bytes_;
-    }
-
     elastic_shape shape_;
     std::uint32_t segments_;
     char* base_;
-    detail::committed_runs<piece> runs_;
+    mutable std::mutex pieces_mutex_;
+    detail::committed_runs<pieces> runs_;
+    std::uint64_t next_number_ = 0;  // of a piece
+    detail::tier_counts counts_;
+    detail::tier_mover mover_;
     bool device_is_short_ = false;  ///< the device could not provide one segment, although the budget allows it
 
     // One thread may reserve while another commits.
@@ -128,54 +141,70 @@ private:
     // An element's address and size are constant from its creation on; `present` changes under the mutex.
     std::deque<metadata_range> metadata_;  // a deque, so that its elements do not move
     // To be unmapped by the destructor; nothing else needs them.
-    std::vector<piece> metadata_pieces_;
-
-    // Counts that `use` reads at any time. They order no other access, so every access is relaxed.
-    std::atomic<std::uint64_t> device_bytes_{0};
-    std::atomic<std::uint64_t> host_bytes_{0};
+    std::vector<metadata_piece> metadata_pieces_;
 };
 
 // Collects all that must be undone, and hands it to the driver together with its end: unmapping and releasing memory
 // wait for no kernel, so that this heap can end beside kernels of another one.
 elastic_backing::~elastic_backing() {
     // No lock: no thread uses the heap any more.
-    std::vector<piece> mapped = std::move(metadata_pieces_);
-    runs_.for_each([&](const piece& p) { mapped.push_back(p); });
-    // Addresses are released after everything that is mapped there, as `unreserve` requires.
-    std::vector<std::pair<char*, std::size_t>> reserved{{base_, shape_.range}};
-    for (const metadata_range& range : metadata_) {
-        reserved.emplace_back(range.at, range.bytes);
-    }
-    // A read that exceeded its deadline may still be running, so the release may happen later.
-    end([mapped = std::move(mapped), reserved = std::move(reserved)](memory_driver& driver) {
-        // A destructor cannot report an error. Memory that cannot be unmapped is released at the end of the process.
-        for (const piece& p : mapped) {
-            (void)take_back(driver, p);
+    detail::tier_mover::ending all = mover_.end();
+    runs_.for_each([&](const pieces& of_run) {
+        for (const std::shared_ptr<piece>& p : of_run) {
+            if (p->mapped) {
+                all.mapped.emplace_back(p->at, p->bytes);
+            }
+            if (p->memory.alias != nullptr) {
+                all.mapped.emplace_back(p->memory.alias, p->bytes);
+            }
+            all.created.emplace_back(p->memory.handle, p->bytes);
         }
-        for (const auto& [at, bytes] : reserved) {
+    });
+    for (const metadata_piece& p : metadata_pieces_) {
+        all.mapped.emplace_back(p.at, p.bytes);
+        all.created.emplace_back(p.memory, p.bytes);
+    }
+    all.reserved.emplace_back(base_, shape_.range);
+    for (const metadata_range& range : metadata_) {
+        all.reserved.emplace_back(range.at, range.bytes);
+    }
+    // A read that exceeded its deadline, or a copy between the tiers, may still be under way, so the release may happen
+    // later.
+    end([all = std::move(all)](memory_driver& driver) {
+        // A destructor cannot report an error. Memory that cannot be unmapped is released at the end of the process.
+        for (const auto& [at, bytes] : all.mapped) {
+            (void)driver.unmap(at, bytes);
+        }
+        for (const auto& [memory, bytes] : all.created) {
+            driver.destroy(memory, bytes);
+        }
+        // Addresses are released after everything that is mapped there, as `unreserve` requires.
+        for (const auto& [at, bytes] : all.reserved) {
             driver.unreserve(at, bytes);
         }
     });
 }
 
-// Relaxed: each number by itself is right, and no other access depends on them.
 memory_use elastic_backing::use() const {
     memory_use now;
-    now.device_bytes = device_bytes_.load(std::memory_order_relaxed);
-    now.host_bytes = host_bytes_.load(std::memory_order_relaxed);
+    now.device_bytes = counts_.of(memory_tier::device);
+    now.host_bytes = counts_.of(memory_tier::host);
     now.metadata_bytes = metadata_use_.get();
     now.device_budget = shape_.device_budget;
     now.host_budget = shape_.host_budget;
+    now.spare_bytes = mover_.held(memory_tier::device) + mover_.held(memory_tier::host);
+    now.moved_to_device = mover_.moved_to(memory_tier::device);
+    now.moved_to_host = mover_.moved_to(memory_tier::host);
     return now;
 }
 
-/// Returns true if the budget of a tier has room for `bytes` more, and the tier exists. No lock: only the growth
-/// thread, which asks, raises the counts.
+/// Returns true if the budget of a tier has room for `bytes` more, and the tier exists. A move under way may take the
+/// room at the same time: memory of the device that it holds counts as committed, and the tiers then exceed a budget by
+/// no more than one batch.
 bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
-    const memory_use now = use();
     // The sums do not wrap around: a run has at most 2^45 bytes, and the budgets are limited by the options.
-    return tier == memory_tier::device ? now.device_bytes + bytes <= now.device_budget
-                                       : driver().has_host_tier() && now.host_bytes + bytes <= now.host_budget;
+    return tier == memory_tier::device ? counts_.of(tier) + mover_.held(tier) + bytes <= shape_.device_budget
+                                       : driver().has_host_tier() && counts_.of(tier) + bytes <= shape_.host_budget;
 }
 
 /// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `failure` is the
@@ -202,51 +231,107 @@ commit_outcome elastic_backing::spent(std::uint64_t bytes, const absl::Status& f
                                               : failure_reason::out_of_memory_host_budget};
 }
 
-/// Maps created memory and makes it accessible; destroys it on an error.
-absl::Status elastic_backing::join(const piece& p) {
-    absl::Status status = driver().map(p.at, p.bytes, p.memory);
+/// Returns the pieces of a run, without memory yet: all of it, or parts of `move_unit` bytes and a rest.
+elastic_backing::pieces elastic_backing::divide(segment_run run) const {
+    const auto most = shape_.move_unit == 0 ? run.count : static_cast<std::uint32_t>(shape_.move_unit >> segment_shift);
+    pieces all;
+    for (std::uint32_t done = 0; done < run.count; done += most) {
+        const segment_run part{segment_index{to_underlying(run.first) + done}, std::min(most, run.count - done)};
+        auto p = std::make_shared<piece>();
+        p->run = part;
+        p->at = base_ + (std::uint64_t{to_underlying(part.first)} << segment_shift);
+        p->bytes = std::size_t{part.count} << segment_shift;
+        all.push_back(std::move(p));
+    }
+    return all;
+}
+
+/// Creates the memory of all pieces; on an error, none has any.
+absl::Status elastic_backing::create(pieces& all, memory_tier tier) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto memory = driver().create(all[i]->bytes, tier);
+        if (!memory.ok()) {
+            for (std::size_t made = 0; made < i; ++made) {
+                driver().destroy(all[made]->memory.handle, all[made]->bytes);
+            }
+            return memory.status();
+        }
+        all[i]->memory = {*memory, tier, nullptr};
+    }
+    return absl::OkStatus();
+}
+
+/// Maps created pieces and makes them accessible in one call; destroys their memory on an error.
+absl::Status elastic_backing::join(pieces& all) {
+    absl::Status status;
+    std::size_t mapped = 0;
+    for (; status.ok() && mapped < all.size(); mapped += status.ok() ? 1 : 0) {
+        status = driver().map(all[mapped]->at, all[mapped]->bytes, all[mapped]->memory.handle);
+    }
     if (status.ok()) {
-        status = driver().set_access(p.at, p.bytes);
+        const auto bytes = static_cast<std::size_t>(all.back()->at + all.back()->bytes - all.front()->at);
+        status = driver().set_access(all.front()->at, bytes);
         if (status.ok()) {
             return status;
         }
-        // The memory could not be made accessible, so that no kernel has seen it.
-        (void)driver().unmap(p.at, p.bytes);  // the first error is the one to report
     }
-    driver().destroy(p.memory, p.bytes);
+    // The memory is not accessible, so that no kernel has seen it.
+    for (std::size_t i = 0; i < mapped; ++i) {
+        (void)driver().unmap(all[i]->at, all[i]->bytes);  // the first error is the one to report
+    }
+    for (const std::shared_ptr<piece>& p : all) {
+        driver().destroy(p->memory.handle, p->bytes);
+    }
     return status;
 }
 
-/// Unmaps and destroys a piece. Memory that cannot be unmapped is not destroyed: it is still in use by the mapping.
-absl::Status elastic_backing::take_back(memory_driver& driver, const piece& p) {
-    // The caller keeps the record, so that a later attempt is possible.
-    if (auto s = driver.unmap(p.at, p.bytes); !s.ok()) {
-        return s;
+/// Unmaps all pieces, and then destroys their memory. If one cannot be unmapped, the others are mapped again: their
+/// memory is still there.
+absl::Status elastic_backing::take_back(const pieces& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (absl::Status s = driver().unmap(all[i]->at, all[i]->bytes); !s.ok()) {
+            for (std::size_t before = 0; before < i; ++before) {
+                const piece& p = *all[before];
+                absl::Status again = driver().map(p.at, p.bytes, p.memory.handle);
+                again.Update(again.ok() ? driver().set_access(p.at, p.bytes) : again);
+                s.Update(again);
+            }
+            return s;
+        }
     }
-    driver.destroy(p.memory, p.bytes);
+    for (const std::shared_ptr<piece>& p : all) {
+        p->gone = true;
+        mover_.destroy(p->memory, p->bytes);
+        counts_.subtract(p->memory.tier, p->bytes);
+    }
     return absl::OkStatus();
 }
 
 /// See the drawing above. The device is skipped while it is known to be short, since each attempt costs a call of the
 /// driver. It is tried again after a decommit on the device, or after a commit that neither tier could serve.
 commit_outcome elastic_backing::commit(segment_run run) {
-    if (auto s = runs_.check_free(run); !s.ok()) {
-        return {s, memory_tier::device, failure_reason::commit_failed};
+    {
+        // Only this thread adds and removes runs, so that the answer holds without the lock.
+        const std::scoped_lock lock(pieces_mutex_);
+        if (auto s = runs_.check_free(run); !s.ok()) {
+            return {s, memory_tier::device, failure_reason::commit_failed};
+        }
     }
-    piece p = piece_for(run);
+    const std::uint64_t bytes = std::uint64_t{run.count} << segment_shift;
+    pieces made = divide(run);
     // The last error of a tier that had no memory, for the text of `spent`.
     absl::Status failure;
     for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
         // True if the host could take this run instead of the device.
-        const bool spills = tier == memory_tier::device && allows(memory_tier::host, p.bytes);
-        if (!allows(tier, p.bytes) || (spills && device_is_short_)) {
+        const bool spills = tier == memory_tier::device && allows(memory_tier::host, bytes);
+        if (!allows(tier, bytes) || (spills && device_is_short_)) {
             continue;
         }
-        const auto memory = driver().create(p.bytes, tier);
+        absl::Status status = create(made, tier);
         // The machine has less than the budget allows. Any other error is returned below: the other tier would not
         // help.
-        if (absl::IsResourceExhausted(memory.status())) {
-            failure = memory.status();
+        if (absl::IsResourceExhausted(status)) {
+            failure = status;
             if (spills && run.count > 1) {
                 // The device may still provide a smaller piece, which is better than the whole piece on the host.
                 return {failure, tier, failure_reason::commit_failed};
@@ -254,40 +339,83 @@ commit_outcome elastic_backing::commit(segment_run run) {
             device_is_short_ = device_is_short_ || spills;
             continue;
         }
-        absl::Status status = memory.status();
-        if (status.ok()) {
-            p.memory = *memory;
-            p.tier = tier;
-            status = join(p);
-        }
+        status = status.ok() ? join(made) : status;
         if (!status.ok()) {
             return {status, tier, failure_reason::commit_failed};
         }
         // The record first: from here on a decommit can undo the commit.
-        runs_.add(run, p);
-        committed(tier).fetch_add(p.bytes, std::memory_order_relaxed);
+        const std::scoped_lock lock(pieces_mutex_);
+        for (const std::shared_ptr<piece>& p : made) {
+            p->number = next_number_++;
+        }
+        runs_.add(run, std::move(made));
+        counts_.add(tier, bytes);
         return {absl::OkStatus(), tier};
     }
     device_is_short_ = false;  // the next commit tries the device again
-    return spent(p.bytes, failure);
+    return spent(bytes, failure);
 }
 
 /// Unmaps first: the record and the count change only once the memory is gone, so that a failed decommit changes
-/// nothing.
+/// nothing. A run with a piece that is being moved stays: the copy may have to wait for a kernel, and a decommit must
+/// not.
 absl::Status elastic_backing::decommit(segment_run run) {
-    const auto p = runs_.find(run);
-    if (!p.ok()) {
-        return p.status();
+    const std::scoped_lock lock(pieces_mutex_);
+    const auto found = runs_.find(run);
+    if (!found.ok()) {
+        return found.status();
     }
-    if (auto s = take_back(driver(), *p); !s.ok()) {
+    if (std::any_of(found->begin(), found->end(), [](const auto& p) { return p->moving; })) {
+        return absl::UnavailableError(absl::StrFormat("cannot decommit segments [%d, +%d): they are being moved",
+                                                      to_underlying(run.first), run.count));
+    }
+    const bool on_device =
+        std::any_of(found->begin(), found->end(), [](const auto& p) { return p->memory.tier == memory_tier::device; });
+    if (auto s = take_back(*found); !s.ok()) {
         return s;
     }
     runs_.remove(run);
     // The device has memory again, so that the next commit may try it. Memory that other programs release is noticed
     // only when neither tier could serve a commit.
-    device_is_short_ = device_is_short_ && p->tier != memory_tier::device;
-    committed(p->tier).fetch_sub(p->bytes, std::memory_order_relaxed);
+    device_is_short_ = device_is_short_ && !on_device;
     return absl::OkStatus();
+}
+
+std::vector<movable_memory> elastic_backing::movable() const {
+    std::vector<movable_memory> all;
+    if (can_move()) {
+        const std::scoped_lock lock(pieces_mutex_);
+        runs_.for_each([&](const pieces& of_run) {
+            for (const std::shared_ptr<piece>& p : of_run) {
+                all.push_back({p->run, p->memory.tier, p->number});
+            }
+        });
+    }
+    return all;
+}
+
+/// Pieces are found by their first segments. Between this and the move, a piece may be decommitted, which it is marked
+/// with.
+absl::Status elastic_backing::move(const std::vector<move_order>& orders) {
+    if (!can_move()) {
+        return backing::move(orders);
+    }
+    std::map<segment_index, std::shared_ptr<piece>> by_first;
+    {
+        const std::scoped_lock lock(pieces_mutex_);
+        runs_.for_each([&](const pieces& of_run) {
+            for (const std::shared_ptr<piece>& p : of_run) {
+                by_first.emplace(p->run.first, p);
+            }
+        });
+    }
+    std::vector<detail::tier_mover::order> found;
+    for (const move_order& o : orders) {
+        if (const auto p = by_first.find(o.first); p != by_first.end()) {
+            found.emplace_back(p->second, o.to);
+        }
+    }
+    return mover_.move(found);
 }
 
 /// Reserves addresses in whole granules, at least one, and notes that none of them has memory. Called by the thread
@@ -383,15 +511,23 @@ absl::Status elastic_backing::commit_metadata(void* at, std::size_t bytes) {
 /// last: `read` then never touches memory that is not accessible yet.
 absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t first, std::size_t count) {
     const std::size_t granule = driver().granularity();
-    // The tier stays the device: metadata in host memory would be read over the bus by every request.
-    piece p{range.at + first * granule, count * granule};
+    metadata_piece p{range.at + first * granule, count * granule};
+    // On the device: metadata in host memory would be read over the bus by every request.
     const auto memory = driver().create(p.bytes, memory_tier::device);
     if (!memory.ok()) {
         return memory.status();
     }
     p.memory = *memory;
-    if (auto s = join(p); !s.ok()) {
-        return s;
+    absl::Status status = driver().map(p.at, p.bytes, p.memory);
+    if (status.ok()) {
+        status = driver().set_access(p.at, p.bytes);
+        if (!status.ok()) {
+            (void)driver().unmap(p.at, p.bytes);  // the first error is the one to report
+        }
+    }
+    if (!status.ok()) {
+        driver().destroy(p.memory, p.bytes);
+        return status;
     }
     const std::scoped_lock lock(metadata_mutex_);
     std::fill_n(range.present.begin() + static_cast<std::ptrdiff_t>(first), count, true);
@@ -409,6 +545,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic_backing(std::unique_ptr<me
     // Whole segments only; the rest of the range is not reserved.
     elastic_shape whole = shape;
     whole.range = shape.range / segment_bytes * segment_bytes;
+    // Without a second tier there is nowhere to move to.
+    whole.move_unit = driver->has_host_tier() && shape.host_budget != 0 ? shape.move_unit : 0;
     if (whole.range == 0 || whole.range / segment_bytes > max_segments) {
         return absl::InvalidArgumentError(
             absl::StrFormat("a range of %d bytes is not possible: a heap has from %d to %d bytes of addresses",

@@ -5,18 +5,21 @@
 ///
 ///     call           on a GPU                              here
 ///     reserve        addresses                             mmap without access, aligned by cutting both ends
-///     create         physical memory                       a number
+///     create         physical memory                       a part of one file in memory (memfd)
 ///     map            joins both                            two entries; pages unchanged
-///     set_access     kernels may use it                    mprotect, and a pattern in the first 4 MiB
-///     unmap          separates both                        a new mapping without access over the old one
-///     destroy        memory goes back                      the number is forgotten
+///     set_access     kernels may use it                    mmap of the part; a pattern in the first 4 MiB of new
+///     memory unmap          separates both                        a new mapping without access over the old one
+///     destroy        memory goes back                      a hole in the file
 ///     unreserve      addresses go back                     munmap
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "uvm/geometry/geometry.hpp"
@@ -26,15 +29,15 @@
 namespace orchard {
 namespace {
 
-/// The most bytes of a mapping that are filled with a pattern (`set_access`).
+/// The most bytes that one call of `set_access` fills with a pattern.
 constexpr std::size_t max_rubbish = 4 << 20;
 
-/// The driver of the emulated device, over ordinary memory. Physical memory exists only as a number; pages get memory
-/// when they are touched. Arguments are checked as a GPU's driver checks them, so that tests without a GPU find wrong
-/// calls.
+/// The driver of the emulated device, over ordinary memory. Physical memory is a part of a file in memory, so that it
+/// keeps its contents and may be mapped at several addresses; pages get memory when they are touched. Arguments are
+/// checked as a GPU's driver checks them, so that tests without a GPU find wrong calls.
 ///
 ///     reserved_    addresses      [base, +range) [metadata, +bytes) ...
-///     created_     handles        1: 64 MiB, mapped    2: 2 MiB, not mapped ...
+///     created_     handles        1: 64 MiB at byte 0 of the file    2: 2 MiB at byte 64 MiB ...
 ///     mapped_      mappings       [base + 2 MiB, +64 MiB): handle 1 ...
 ///
 /// A mutex protects all three, since the growth thread and the host call the driver at the same time.
@@ -44,6 +47,9 @@ public:
     ~emulated_driver() override {
         for (const auto& [at, bytes] : reserved_) {
             munmap(at - gap, bytes + 2 * gap);
+        }
+        if (file_ >= 0) {
+            ::close(file_);
         }
     }
 
@@ -78,12 +84,23 @@ public:
         detail::copy_words(to, from, bytes);
         return absl::OkStatus();
     }
+    // Copied at once.
+    absl::Status begin_copies(int, std::vector<memory_copy> copies) override {
+        for (const memory_copy& c : copies) {
+            detail::copy_words(c.to, c.from, c.bytes);
+        }
+        return absl::OkStatus();
+    }
+    absl::Status finish_copies(int) override { return absl::OkStatus(); }
+    // A launch returns when the kernel has ended.
+    absl::Status finish_stream(void*) override { return absl::OkStatus(); }
 
 private:
-    /// Created memory: its size, and whether it is mapped.
+    /// Created memory: its place in the file, and whether it was never accessible yet.
     struct physical {
         std::size_t bytes = 0;
-        bool mapped = false;
+        std::int64_t offset = 0;
+        bool fresh = true;
     };
     /// A mapping: its size and its memory.
     struct joined {
@@ -114,6 +131,9 @@ private:
     static constexpr std::size_t gap = segment_bytes;
 
     std::mutex mutex_;
+    // The file of all created memory; -1 before the first `create`. Its bytes from `next_offset_` on were never used.
+    int file_ = -1;
+    std::int64_t next_offset_ = 0;
     // The state of all calls: see the class. Keys are addresses, so that neighbours in a map are neighbours in memory.
     std::map<char*, std::size_t> reserved_;
     std::map<memory_handle, physical> created_;
@@ -170,25 +190,37 @@ void emulated_driver::unreserve(char* at, std::size_t bytes) {
     }
 }
 
-/// Never short of memory: the tests' fake driver fails in its place (tests/support/fake_driver.hpp).
+/// Never short of memory: the tests' fake driver fails in its place (tests/support/fake_driver.hpp). The file only
+/// grows; destroyed memory leaves a hole, which takes no memory.
 absl::StatusOr<memory_handle> emulated_driver::create(std::size_t bytes, memory_tier) {
     if (auto s = check_sizes("create", nullptr, bytes); !s.ok()) {
         return s;
     }
     const std::scoped_lock lock(mutex_);
+    if (file_ < 0) {
+        file_ = memfd_create("orchard", MFD_CLOEXEC);
+    }
+    const std::int64_t end = next_offset_ + static_cast<std::int64_t>(bytes);
+    if (file_ < 0 || ftruncate(file_, end) != 0) {
+        return detail::exhausted("create", bytes);
+    }
     const memory_handle memory{next_++};
-    created_.emplace(memory, physical{bytes, false});
+    created_.emplace(memory, physical{bytes, std::exchange(next_offset_, end)});
     return memory;
 }
 
 /// Cannot report an error: an unknown number is ignored.
 void emulated_driver::destroy(memory_handle memory, std::size_t) {
     const std::scoped_lock lock(mutex_);
-    created_.erase(memory);
+    if (const auto found = created_.find(memory); found != created_.end()) {
+        (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, found->second.offset,
+                        static_cast<std::int64_t>(found->second.bytes));
+        created_.erase(found);
+    }
 }
 
-/// Checks that the addresses lie in one reservation, that nothing is mapped there, and that the memory exists, has this
-/// size and is mapped nowhere else. No page changes: as on a GPU, there is no access before `set_access`.
+/// Checks that the addresses lie in one reservation, that nothing is mapped there, and that the memory exists and has
+/// this size. No page changes: as on a GPU, there is no access before `set_access`.
 absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle memory) {
     if (auto s = check_sizes("map", at, bytes); !s.ok()) {
         return s;
@@ -207,13 +239,11 @@ absl::Status emulated_driver::map(char* at, std::size_t bytes, memory_handle mem
                                                              bytes, at, other->second.bytes, other->first));
     }
     const auto source = created_.find(memory);
-    if (source == created_.end() || source->second.bytes != bytes || source->second.mapped) {
+    if (source == created_.end() || source->second.bytes != bytes) {
         return absl::FailedPreconditionError(
-            absl::StrFormat("map of %d bytes at %p: memory %d is not that large, mapped elsewhere or not created",
-                            bytes, at, static_cast<std::uint64_t>(memory)));
+            absl::StrFormat("map of %d bytes at %p: memory %d is not that large, or not created", bytes, at,
+                            static_cast<std::uint64_t>(memory)));
     }
-    // Memory is mapped as a whole and once, so that one flag suffices.
-    source->second.mapped = true;
     mapped_.emplace(at, joined{bytes, memory});
     return absl::OkStatus();
 }
@@ -233,27 +263,41 @@ absl::Status emulated_driver::check_mapped(const char* call, char* at, std::size
     return absl::OkStatus();
 }
 
-/// Makes the pages accessible, and fills the beginning with a pattern.
+/// Maps the parts of the file, each mapping's by itself, and fills the beginning of new memory with a pattern: memory
+/// that a GPU maps holds the contents of its last user. A part of it suffices to expose code that relies on zeros.
 absl::Status emulated_driver::set_access(char* at, std::size_t bytes) {
     if (auto s = check_sizes("set_access", at, bytes); !s.ok()) {
         return s;
     }
+    // With the mutex held, so that no other thread unmaps the range meanwhile.
     const std::scoped_lock lock(mutex_);
     if (auto s = check_mapped("set_access", at, bytes); !s.ok()) {
         return s;
     }
-    // With the mutex held, so that no other thread unmaps the range meanwhile.
-    if (auto s = detail::make_accessible(at, bytes); !s.ok()) {
-        return s;
+    std::size_t filled = 0;
+    for (auto m = std::prev(mapped_.upper_bound(at)); m != mapped_.end() && m->first < at + bytes; ++m) {
+        const auto memory = created_.find(m->second.memory);
+        if (memory == created_.end()) {
+            return absl::FailedPreconditionError(
+                absl::StrFormat("set_access of %d bytes at %p: its memory is destroyed", bytes, at));
+        }
+        char* const first = std::max(at, m->first);
+        const auto n = static_cast<std::size_t>(std::min(at + bytes, m->first + m->second.bytes) - first);
+        physical& of = memory->second;
+        if (mmap(first, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_,
+                 of.offset + (first - m->first)) == MAP_FAILED) {
+            return detail::exhausted("commit", n);
+        }
+        if (std::exchange(of.fresh, false)) {
+            const std::size_t some = std::min(n, max_rubbish - filled);
+            detail::fill_words(first, some, 0xa5a5a5a5a5a5a5a5u);
+            filled += some;
+        }
     }
-    // Memory that a GPU maps holds the contents of its last user. Filling a part of it suffices to expose code that
-    // relies on zeros.
-    detail::fill_words(at, std::min(bytes, max_rubbish), 0xa5a5a5a5a5a5a5a5u);
     return absl::OkStatus();
 }
 
-/// Undoes exactly one `map`. The pages' contents are lost; a GPU would keep them in the physical memory, but no caller
-/// maps the same memory twice.
+/// Undoes exactly one `map`.
 absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     const auto found = mapped_.find(at);
@@ -263,10 +307,6 @@ absl::Status emulated_driver::unmap(char* at, std::size_t bytes) {
     }
     if (auto s = detail::make_inaccessible(at, bytes); !s.ok()) {
         return s;
-    }
-    // The memory may have been destroyed before, against the rule; the mapping is removed all the same.
-    if (const auto source = created_.find(found->second.memory); source != created_.end()) {
-        source->second.mapped = false;
     }
     mapped_.erase(found);
     return absl::OkStatus();

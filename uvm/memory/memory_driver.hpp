@@ -28,6 +28,13 @@ enum class memory_tier : std::uint8_t {
     host,    ///< the host's memory, which kernels reach over the bus: the spill tier
 };
 
+/// A copy between two addresses of a driver's memory, in either tier.
+struct memory_copy {
+    char* to = nullptr;
+    const char* from = nullptr;
+    std::size_t bytes = 0;
+};
+
 /// Physical memory that a driver has created. Only the driver that created it understands the number.
 enum class memory_handle : std::uint64_t {};
 
@@ -78,19 +85,20 @@ public:
     /// Gives physical memory back to the machine. It must not be mapped any more. `bytes` is the size of its creation.
     virtual void destroy(memory_handle memory, std::size_t bytes) = 0;
     /// Maps all of `memory` at the addresses; no access is allowed before `set_access`. The addresses must be reserved
-    /// and not mapped. Errors: the driver's own; nothing is mapped then.
+    /// and not mapped. Memory may be mapped at several addresses. Errors: the driver's own; nothing is mapped then.
     virtual absl::Status map(char* at, std::size_t bytes, memory_handle memory) = 0;
     /// Lets device code read and write the memory that is mapped at [at, at + bytes). On CUDA this is the costly part
     /// of a commit: it waits until the GPU's outstanding reads of host memory have ended (docs/limits.md). That is why
     /// waiting groups poll device memory. Errors: the driver's own.
     virtual absl::Status set_access(char* at, std::size_t bytes) = 0;
-    /// Undoes a `map`, with the same addresses and size; they must not be in use. Errors: the driver's own; the memory
-    /// is still mapped then, and must not be destroyed.
+    /// Undoes a `map`, with the same addresses and size; they must not be in use. The memory keeps its contents, and
+    /// may be mapped again. Errors: the driver's own; the memory is still mapped then, and must not be destroyed.
     virtual absl::Status unmap(char* at, std::size_t bytes) = 0;
 
-    /// Returns true if no call accesses this driver's memory any more. Returns false after an `allocate`, `read` or
-    /// `write` that ended at its deadline, until its work on the device is complete. The destructor waits for that
-    /// work; `detail::end_driver` (ended_drivers.hpp) does not. Makes no CUDA call.
+    /// Returns true if no call accesses this driver's memory any more. Returns false while copies of `begin_copies` are
+    /// under way, and after an `allocate`, `read` or `write` that ended at its deadline, until its work on the device
+    /// is complete. The destructor waits for that work; `detail::end_driver` (ended_drivers.hpp) does not. Makes no
+    /// CUDA call.
     [[nodiscard]] virtual bool is_idle() const { return true; }
 
     /// Returns device memory of a fixed size: zero-filled, aligned to 256 B; freed with the driver. Errors:
@@ -104,6 +112,20 @@ public:
     [[nodiscard]] virtual void* stream() const = 0;
     virtual absl::Status read(void* to, const void* from, std::size_t bytes) = 0;
     virtual absl::Status write(void* to, const void* from, std::size_t bytes) = 0;
+
+    /// The number of queues of copies. Two, so that one copies while the memory of the other is being mapped, and so
+    /// that both directions of the bus are in use.
+    static constexpr int copy_queues = 2;
+    /// Begins copies on a queue, which must have none under way, and returns at once; the copies of one call are made
+    /// in order. All addresses must stay mapped until `finish_copies` returns OK. Errors: DeadlineExceeded if copies
+    /// are under way on the queue. Cost on CUDA: a switch of threads, and 4 us for each copy on the queue's own thread.
+    virtual absl::Status begin_copies(int queue, std::vector<memory_copy> copies) = 0;
+    /// Waits for the copies of a queue, and returns how they ended; OK if there are none. Errors: DeadlineExceeded,
+    /// with the remedy, if running kernels delay them: they continue, and the call may be repeated; the driver's own.
+    virtual absl::Status finish_copies(int queue) = 0;
+    /// Waits until the work that the application has queued on its stream (a `cudaStream_t`; null: the default stream)
+    /// has ended, however long that takes. Errors: the driver's own.
+    virtual absl::Status finish_stream(void* stream) = 0;
 };
 
 /// Returns the free and total memory of the calling thread's current GPU. Errors: FailedPrecondition in a build without

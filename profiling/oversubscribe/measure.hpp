@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// One row of `orchard oversubscribe`: measured in a heap, or predicted by the model of the UVM driver.
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "profiling/oversubscribe/runs.hpp"
+#include "runtime/heap/heap.hpp"
+
+namespace orchard::oversubscribe {
+
+/// What one row is about.
+struct row_subject {
+    pattern which;
+    layout how;
+    double data;  ///< in device budgets
+    way by;
+    std::uint64_t bytes;     ///< of data
+    std::uint32_t set_seed;  ///< chooses the segments of the working set
+};
+
+inline constexpr std::uint64_t stride_bytes = 64 << 10;
+
+/// Arrays: their number, the elements of each, and the accesses of a thread in a pass.
+struct row_shape {
+    std::uint64_t arrays;
+    std::uint64_t elements;
+    std::uint64_t steps;
+};
+/// Returns the shape of a row. The arrays of working-set are segments.
+row_shape shape_of(const plan& p, const row_subject& of);
+
+/// Returns the keys of `row_axes`.
+row axes_of(const row_subject& of);
+
+/// Returns a row that is measured in `in`, which is empty before and afterwards. Errors: those of launches and of the
+/// heap.
+absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of);
+
+/// Returns the model's prediction for managed memory: for 1/16 of the threads, times 16, as the driver services faults
+/// one after the other. Nothing for a pattern that the model does not have. Errors: those of the model.
+absl::StatusOr<std::optional<row>> model_row(const plan& p, const row_subject& of);
+
+}  // namespace orchard::oversubscribe

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// What rows are about, and the rows that the model of the UVM driver predicts.
+
+#include <algorithm>
+#include <string>
+
+#include "profiling/oversubscribe/measure.hpp"
+#include "profiling/uvm/study.hpp"
+#include "uvm/geometry/layout_text.hpp"
+
+namespace orchard::oversubscribe {
+
+row axes_of(const row_subject& of) {
+    return {{"pattern", pattern_names[static_cast<std::size_t>(of.which)]},
+            {"layout", text_of(of.how)},
+            {"data", of.data},
+            {"way", way_names[static_cast<std::size_t>(of.by)]}};
+}
+
+row_shape shape_of(const plan& p, const row_subject& of) {
+    if (of.which == pattern::working_set) {
+        return {of.bytes / segment_bytes, segment_bytes / sizeof(word), 0};
+    }
+    const std::uint64_t elements = std::max<std::uint64_t>(1, of.bytes / p.threads / sizeof(word));
+    const std::uint64_t part = std::max<std::uint64_t>(1, p.part / p.threads / sizeof(word));
+    return {p.threads, elements, of.which == pattern::sequential ? std::min(elements, part) : p.accesses};
+}
+
+absl::StatusOr<std::optional<row>> model_row(const plan& p, const row_subject& of) {
+    if (of.which == pattern::working_set) {
+        return std::nullopt;
+    }
+    constexpr std::uint64_t scale = 16;
+    const row_shape shape = shape_of(p, of);
+    uvm_study::study s;
+    s.patterns = {std::string(pattern_names[static_cast<std::size_t>(of.which)])};
+    s.layouts = {uvm_study::arrangement{of.how}};
+    s.capacities = {of.data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / of.data, {}}};
+    s.threads = std::max<std::uint64_t>(32, shape.arrays / scale);
+    s.bytes_per_thread = shape.elements * sizeof(word);
+    s.accesses = shape.steps;
+    s.stride = stride_bytes;
+    // A model that looks at each element of a scan would take minutes: one access of each 4 KiB meets the same pages.
+    if (of.which == pattern::sequential) {
+        s.patterns = {"strided"};
+        s.stride = os_page_bytes;
+        s.accesses = std::max<std::uint64_t>(1, s.accesses * sizeof(word) / os_page_bytes);
+    }
+    const auto machine = uvm_model::parse_calibration("h200");
+    if (!machine.ok()) {
+        return machine.status();
+    }
+    s.machine = *machine;
+    const auto cells = uvm_study::run(s);
+    if (!cells.ok()) {
+        return cells.status();
+    }
+    const uvm_model::result& counts = cells->front().counts;
+    row r = axes_of(of);
+    r["by"] = "model";
+    r["bytes"] = of.bytes;
+    r["device_budget"] = p.heap.capacity;
+    r["passes"] = 1;
+    const double factor = static_cast<double>(shape.arrays) / static_cast<double>(s.threads);
+    r["kernel_first_ms"] = counts.seconds * 1e3 * factor;
+    r["moved_to_device_bytes"] = static_cast<std::uint64_t>(
+        static_cast<double>((counts.demand_pages + counts.prefetched_pages) * os_page_bytes) * factor);
+    r["moved_to_host_bytes"] =
+        static_cast<std::uint64_t>(static_cast<double>(counts.written_back_pages * os_page_bytes) * factor);
+    return r;
+}
+
+}  // namespace orchard::oversubscribe
