@@ -7,7 +7,8 @@
 
 /// The implementation of `heap_ref::allocate_array` and `heap_ref::free_array`:
 ///
-///     allocate_array   linear is wanted               malloc, or aligned_alloc above 16 B
+///     allocate_array   linear is wanted               malloc, or aligned_alloc above 16 B; with advice
+///                                                     slow::allocate_large_advised, if it is no page
 ///                      otherwise: slow::place_array   array_path.cuh; it may choose linear for a small group
 ///     free_array       the map is that of linear      free
 ///                      otherwise                      slow::free_array_of_lane, array_path.cuh
@@ -22,8 +23,10 @@ namespace device {
 ///
 /// Errors: too_large if `count` * `sizeof(T)` overflows; those of `malloc` and of `place_array`. All are recorded for
 /// the host; a count of 0 is no error.
+/// @param advice  for the chunk, as a request names it; a constant 0 unless the call gives advice
 template <class T, class Heap>
-ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t count, layout how) {
+ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t count, layout how,
+                                             advice_code advice = 0) {
     static_assert(fits_tiles<T>, "sizeof(T) must be a power of two, at most 64 KiB: pad it, with alignas");
     const heap_view& h = heap.view();
     if (count == 0) {
@@ -38,13 +41,16 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
     const layout wanted = how.which == layout::choice::automatic ? h.arrays : how;
     if (wanted.which != layout::choice::linear) {
         lane_place at;
-        slow::place_array(*h.self, bytes, {wanted, sizeof(T), alignof(T)}, at);
+        slow::place_array(*h.self, bytes, {wanted, advice, sizeof(T), alignof(T)}, at);
         if (!at.linear) {
             return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count) : lane_array<T>();
         }
     }
     // Linear: `malloc` aligns to 16 B, which is enough for most types.
-    void* const p = alignof(T) <= lane_alignment ? heap.malloc(bytes) : heap.aligned_alloc(alignof(T), bytes);
+    void* const p = advice != 0 && bytes > largest_page_bytes && h.hardened == hardening::off
+                        ? slow::allocate_large_advised(*h.self, bytes, alignof(T), advice)
+                    : alignof(T) <= lane_alignment ? heap.malloc(bytes)
+                                                   : heap.aligned_alloc(alignof(T), bytes);
     return p != nullptr ? lane_array<T>::linear(static_cast<T*>(p), count) : lane_array<T>();
 }
 
@@ -70,6 +76,11 @@ ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
 template <class T>
 ORCHARD_FN lane_array<T> heap_ref::allocate_array(std::uint64_t count, layout how) const {
     return device::allocate_array_from<T>(*this, count, how);
+}
+
+template <class T>
+ORCHARD_FN lane_array<T> heap_ref::allocate_array(std::uint64_t count, layout how, managed_advice what) const {
+    return device::allocate_array_from<T>(*this, count, how, view_.code_of(what));
 }
 
 template <class T>

@@ -130,6 +130,23 @@ public:
     template <class T>
     ORCHARD_FN lane_array<T> allocate_array(std::uint64_t count, layout how = layout::automatic()) const;
 
+    /// The same, and the UVM driver is advised `what` about the arrays, in place of the heap's option `advice`: before
+    /// the call returns, and until the memory is back at the host, where the option's advice is given again. Lanes
+    /// share a chunk with lanes that want the same layout and advice.
+    ///
+    /// The advice is given to a chunk that takes 2 MiB or more, for all lanes together; its length is then rounded up
+    /// to whole VA blocks of 2 MiB, since a VA block has one advice. It is ignored for smaller chunks; in heaps whose
+    /// backing is not managed; for linear arrays of a hardened heap; and after a failure for lack of memory, if the
+    /// second attempt finds memory on the device. Memory that was freed and waits in the segment cache keeps its advice
+    /// and may serve another request with it; with the option `cached_segments` = 0 the next request returns it to the
+    /// host.
+    ///
+    /// Cost: a request to the host for each chunk, also if the segment cache has memory, and a few calls of the driver,
+    /// which the growth thread makes. It waits for these, at most until the host counts them as blocked
+    /// (`request_timeout`).
+    template <class T>
+    ORCHARD_FN lane_array<T> allocate_array(std::uint64_t count, layout how, managed_advice what) const;
+
     /// Frees an array that `allocate_array` returned; an empty array is allowed. Any thread of any kernel may call it,
     /// alone or with others. It never waits and never fails: any other argument is counted as in `free` and changes
     /// nothing. The memory becomes free with the last array of the warp chunk. Cost: up to fourteen loads, one atomic.

@@ -25,6 +25,10 @@ namespace orchard::device::slow {
 ORCHARD_SLOW_FN void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     return device::allocate_large(h, bytes, alignment);
 }
+ORCHARD_SLOW_FN void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
+                                             advice_code advice) {
+    return device::allocate_large_advised(h, bytes, alignment, advice);
+}
 ORCHARD_SLOW_FN void* release_guarded(const heap_view& h, const void* p) { return device::release_guarded(h, p); }
 ORCHARD_SLOW_FN std::uint64_t guarded_bytes(const heap_view& h, const void* p) { return device::guarded_bytes(h, p); }
 ORCHARD_SLOW_FN void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) {

@@ -7,6 +7,8 @@
 ///     search_page           a small request without a page at its hint         small/search.cuh
 ///     fail_page           null for a small request, after recording it       state/failures.cuh
 ///     allocate_large        a request above the largest page                   large/large_path.cuh
+///     allocate_large_advised
+///                           the same for an array with advice of its own       large/large_path.cuh
 ///     free_other            a pointer that is no page                          free_other.cuh
 ///     release_guarded, guarded_bytes
 ///                           `free`, `usable_size` of a hardened heap          guarded_free.cuh
@@ -50,6 +52,7 @@ namespace orchard::device::slow {
 
 #if ORCHARD_SLOW_PATHS_INLINE
 using device::allocate_large;
+using device::allocate_large_advised;
 using device::bytes_in_chunk;
 using device::copy_tag;
 using device::extend_block;
@@ -65,6 +68,8 @@ using device::search_page;
 using device::tag_guarded;
 #else
 ORCHARD_FN void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
+ORCHARD_FN void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
+                                        advice_code advice);
 ORCHARD_FN void* release_guarded(const heap_view& h, const void* p);
 ORCHARD_FN std::uint64_t guarded_bytes(const heap_view& h, const void* p);
 ORCHARD_FN void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag);

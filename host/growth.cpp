@@ -5,7 +5,9 @@
 ///
 ///     run()                       the thread's loop; sleeps if a step did nothing
 ///       step()
+///         give_advice()             backing::advise_segments
 ///         decommit_released()       first: backing::decommit; frees budget, adds the addresses to the gaps
+///           pop_released()            one extent; if the backing decommits at once, its neighbours with it
 ///         commit_wanted()           one extent, if more is wanted
 ///           choose_size()             how many segments, within the budgets
 ///           take_addresses()          where: continue a long run, or the first gap, or the lowest addresses
@@ -56,9 +58,10 @@ segment_run take_from(std::map<std::uint32_t, std::uint32_t>& gaps, std::map<std
 /// missing.
 growth::growth(backing& memory, extent_sizes sizes, preparation prepare)
     : memory_{memory},
-      sizes_{memory.decommits_at_once() ? extent_sizes{1, 1} : sizes},
+      sizes_{memory.decommits_at_once() ? extent_sizes{1, sizes.most} : sizes},
       prepare_{std::move(prepare)},
-      at_once_{memory.decommits_at_once()} {
+      at_once_{memory.decommits_at_once()},
+      takes_advice_{memory.takes_advice()} {
     line_.segments = memory.usable_segments();
     line_.most = line_.segments;
     // The segments committed from the start are one extent, on the device.
@@ -133,6 +136,31 @@ bool growth::release(const extent& e) {
     given_up_.fetch_add<simt::order::release>(1);  // pairs with `decommit_released`, which then finds the extent
     wake();
     return true;
+}
+
+bool growth::advise(segment_run run, advice_code advice) {
+    if (!line_.advise.push({run, memory_tier::device, advice})) {
+        return false;
+    }
+    wake();
+    return true;
+}
+
+/// Gives all advice that was asked for. Returns true if there was any. An error is noted, and the segments count as
+/// advised all the same: advice is a hint, and a group waits for the memory.
+bool growth::give_advice() {
+    bool did = false;
+    while (const auto e = line_.advise.pop()) {
+        did = true;
+        begin_call();
+        absl::Status s = memory_.advise_segments(e->run, e->advice);
+        end_call();
+        if (!s.ok()) {
+            note(std::move(s));
+        }
+        line_.advised.fetch_add<simt::order::release>(1);  // pairs with the acquire in `segment_service::end_advice`
+    }
+    return did;
 }
 
 /// Keeps an error for `last_error`; an older one is replaced.
@@ -332,6 +360,30 @@ bool growth::commit_wanted() {
     return true;
 }
 
+/// Takes the oldest extent that was released out of the ring; returns nothing if there is none. If the backing
+/// decommits at once, the next ones come with it, up to `*left` in all, as far as each lies beside those before: its
+/// calls wait for the device, and one call then takes back what was returned together. `*left` is lowered by the
+/// number taken.
+///
+///     released  4 5 6 2 3      takes [4, +3), then [2, +2)
+std::optional<extent> growth::pop_released(std::uint32_t* left) {
+    auto all = line_.released.pop();
+    if (!all) {
+        return all;
+    }
+    for (--*left; at_once_ && *left != 0; --*left) {
+        const auto next = line_.released.front();
+        const bool above = next && next->run.first == all->run.first + all->run.count;
+        const bool below = next && all->run.first == next->run.first + next->run.count;
+        if (!next || next->tier != all->tier || (!above && !below)) {
+            break;
+        }
+        (void)line_.released.pop();
+        all->run = {above ? all->run.first : next->run.first, all->run.count + next->run.count};
+    }
+    return all;
+}
+
 /// Decommits the extents that were released, at most one ring of them, so that a commit gets its turn. Returns true if
 /// there were any. An extent is popped only while `ready` has room, because one that cannot be decommitted goes back
 /// there. Sets `seen_`, with which a failure is stamped: if as many extents were decommitted before the commit as had
@@ -341,12 +393,15 @@ bool growth::decommit_released() {
     const std::uint32_t before = given_up_.load<simt::order::acquire>();
     bool did = false;
     // An extent that cannot be decommitted goes back to the service, so that no memory is lost.
-    for (std::uint32_t i = 0; i < run_ring::capacity && !line_.ready.is_full(); ++i) {
-        const auto e = line_.released.pop();
+    for (std::uint32_t left = run_ring::capacity; left != 0 && !line_.ready.is_full();) {
+        const auto e = pop_released(&left);
         if (!e) {
             break;
         }
         did = true;
+        // Advice about these segments that was asked for before they were released is in the ring by now: the pop has
+        // acquired it. It must not come after the decommit, when the segments may have another owner.
+        (void)give_advice();
         begin_call();
         const absl::Status s = memory_.decommit(e->run);
         end_call();
@@ -370,8 +425,10 @@ bool growth::decommit_released() {
 
 /// The order matters: `seen_`, which `decommit_released` sets, must hold for the commit behind it.
 bool growth::step() {
+    // First, since a group waits for it.
+    const bool advised = give_advice();
     const bool decommitted = decommit_released();
-    return commit_wanted() || decommitted;
+    return commit_wanted() || decommitted || advised;
 }
 
 // The thread ends by `ask_to_stop`, which `stop` and the exit of the process call.

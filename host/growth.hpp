@@ -30,6 +30,8 @@ namespace orchard {
 ///     wanted: commits needed in total      ---> commits extents, lowest addresses first
 ///                                          <--- ready: extents that are committed
 ///     released: extents no longer in use   ---> decommits them: their addresses may be committed again
+///     advise: granted, not handed out yet  ---> advises the UVM driver about them
+///                                          <--- advised: how many of these are done, in order
 ///
 /// "In total" counts every commit since the heap was created, also of memory that was decommitted since, so that
 /// `committed` never falls. A thread that waits until it reaches a goal therefore cannot miss that moment, even if the
@@ -65,8 +67,10 @@ struct alignas(64) growth_line {  // on cache lines of its own
     simt::host_word<std::uint32_t> failed{0};       ///< why a commit failed; cleared when the service wants more
     simt::host_word<std::uint32_t> failed_at{0};    ///< number of extents given up before that failure
     simt::host_word<std::uint32_t> failures{0};     ///< number of commits that failed; written by the growth thread
+    simt::host_word<std::uint64_t> advised{0};  ///< extents of `advise` done, in total; written by the growth thread
     run_ring ready;
     run_ring released;
+    run_ring advise;
 };
 
 /// The least and the greatest size of an extent, in segments. An extent is as large as the demand, within these limits.
@@ -99,7 +103,8 @@ public:
     /// segments that the backing has committed from the start are in the ring `ready` already. No thread runs until
     /// `start`.
     /// @param memory  must outlive this object
-    /// @param sizes  sizes of extents, at least 1 segment; replaced by 1 if the backing decommits at once
+    /// @param sizes  sizes of extents, at least 1 segment; the least is 1 if the backing decommits at once, so that no
+    ///     more is committed than is wanted
     /// @param prepare  empty if nothing needs preparation
     growth(backing& memory, extent_sizes sizes, preparation prepare = {});
     ~growth() { stop(); }
@@ -150,7 +155,8 @@ public:
     }
     /// Returns true if the backing can decommit memory. If not, the service never gives any up.
     [[nodiscard]] bool can_release() const { return memory_.can_decommit(); }
-    /// Returns true if unused segments are to be given up at once; extents are single segments then.
+    /// Returns true if unused segments are to be given up at once. Extents in `ready` are then as long as the demand,
+    /// and each segment of them is released by itself (`segment_service::take_up_growth`).
     [[nodiscard]] bool releases_at_once() const { return at_once_; }
 
     /// Asks for `segments` commits in total, because requests wait for them; tries again even after a failed commit.
@@ -168,14 +174,22 @@ public:
     /// Relaxed: nothing is handed over by a lower number, and the growth thread may see it late, so that it may begin
     /// one more commit.
     void want_no_more(std::uint64_t segments) { line_.wanted.store<simt::order::relaxed>(segments); }
-    /// Asks for the decommit of an extent, exactly as it was committed; no segment of it may be in use. Returns false,
+    /// Asks for the decommit of an extent, exactly as it was committed, or of a part of one if `releases_at_once`; no
+    /// segment of it may be in use. Returns false,
     /// and does nothing, if too many decommits are under way: the caller keeps the extent and tries later. Never waits.
     /// The extent comes back through `ready` if it cannot be decommitted.
     [[nodiscard]] bool release(const extent& e);
+    /// Returns true if segments may have advice of their own. Constant.
+    [[nodiscard]] bool takes_advice() const { return takes_advice_; }
+    /// Asks for advice about committed segments (`backing::advise_segments`); `growth_line::advised` counts those that
+    /// are done, also without success. A release of the same segments that is asked for later takes place later.
+    /// Returns false, and does nothing, if too many are under way. Never waits.
+    [[nodiscard]] bool advise(segment_run run, advice_code advice);
     /// Wakes the growth thread, for example because a full ring has room again. Any thread may call it.
     void wake();
 
-    /// Decommits the extents that were released, and commits one extent if more is wanted. Returns true if it did
+    /// Gives the advice that was asked for, decommits the extents that were released, and commits one extent if more is
+    /// wanted. Returns true if it did
     /// anything; false means that there is nothing to do until `wake`. Decommits come first, since a commit that
     /// follows may need their budget. The thread's loop calls it repeatedly.
     bool step();
@@ -214,6 +228,8 @@ private:
         return why == failure_reason::out_of_memory_device_budget || why == failure_reason::out_of_memory_host_budget;
     }
     // All of these run on the growth thread; each is described at its definition.
+    bool give_advice();
+    std::optional<extent> pop_released(std::uint32_t* left);
     bool decommit_released();
     [[nodiscard]] segment_run take_addresses(std::uint32_t count);
     [[nodiscard]] segment_run take_addresses_apart(std::uint32_t count);
@@ -238,6 +254,7 @@ private:
     preparation prepare_;  ///< empty: nothing to prepare
     // Copies of properties of the backing and of `limit`, read by the service.
     bool at_once_;           ///< `backing::decommits_at_once`
+    bool takes_advice_;      ///< `backing::takes_advice`
     bool by_range_ = false;  ///< the addresses are the limit, not the budgets
     bool fences_extents_ = false;
     growth_line line_;

@@ -9,15 +9,19 @@
 
 #include "device/simt/atomic.cuh"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
 
 /// Segments that are committed in one call, and decommitted in one call, and the tier that their memory is on. An
-/// extent is never split or joined: the backing undoes exactly one mapping at a time.
+/// extent is never split or joined, because a backing undoes exactly one mapping at a time; except for a backing that
+/// decommits at once (`backing::decommits_at_once`): there, each segment of an extent that was committed becomes an
+/// extent of its own.
 struct extent {
     segment_run run{segment_index{0}, 0};
     memory_tier tier = memory_tier::device;
+    advice_code advice = 0;  ///< in `growth_line::advise`: the advice to be given; otherwise 0
     friend bool operator==(const extent&, const extent&) = default;
 };
 
@@ -25,8 +29,8 @@ struct extent {
 /// and no lock is taken, so that neither the service's request path nor a driver call of the growth thread delays the
 /// other.
 ///
-///     a word    63       32 31       1    0
-///               |  first   |  count   | host |      host = 1: the extent's memory is on the host
+///     a word    63       32 31     3 2      1    0
+///               |  first   | count  | advice | host |      host = 1: the extent's memory is on the host
 ///
 ///     words_    | e | e | e | . | . | . | ...       `capacity` words, used in a circle
 ///                 ^popped_    ^pushed_              e: pushed and not popped yet; indices are modulo `capacity`
@@ -57,29 +61,37 @@ public:
     [[nodiscard]] bool is_full() const {
         return pushed_.load<simt::order::acquire>() - popped_.load<simt::order::acquire>() == capacity;
     }
-    /// Takes the oldest extent; returns nothing if there is none. Only the reader's thread calls it. Cost: three loads
-    /// and a store.
-    std::optional<extent> pop() {
+    /// Returns the oldest extent, which stays in the ring; nothing if there is none. Only the reader's thread calls it.
+    /// Cost: three loads.
+    [[nodiscard]] std::optional<extent> front() const {
         // Relaxed: only this thread writes `popped_`.
         const std::uint32_t at = popped_.load<simt::order::relaxed>();
         if (at == pushed_.load<simt::order::acquire>()) {  // pairs with `push`
             return std::nullopt;
         }
-        const extent e = unpack(words_[at % capacity].load<simt::order::relaxed>());
-        popped_.store<simt::order::release>(at + 1);  // pairs with `push`
+        return unpack(words_[at % capacity].load<simt::order::relaxed>());
+    }
+    /// Takes the oldest extent; returns nothing if there is none. Only the reader's thread calls it. Cost: four loads
+    /// and a store.
+    std::optional<extent> pop() {
+        const std::optional<extent> e = front();
+        if (e) {
+            popped_.store<simt::order::release>(popped_.load<simt::order::relaxed>() + 1);  // pairs with `push`
+        }
         return e;
     }
 
 private:
-    /// Returns the word of an extent, as drawn above, and back. A count fits 31 bits, since a heap has at most 2^24
+    /// Returns the word of an extent, as drawn above, and back. A count fits 29 bits, since a heap has at most 2^24
     /// segments.
     static std::uint64_t pack(const extent& e) {
-        return std::uint64_t{to_underlying(e.run.first)} << 32 | std::uint64_t{e.run.count} << 1 |
-               (e.tier == memory_tier::host ? 1u : 0u);
+        return std::uint64_t{to_underlying(e.run.first)} << 32 | std::uint64_t{e.run.count} << 3 |
+               std::uint64_t{e.advice} << 1 | (e.tier == memory_tier::host ? 1u : 0u);
     }
     static extent unpack(std::uint64_t word) {
-        return {{segment_index{static_cast<std::uint32_t>(word >> 32)}, static_cast<std::uint32_t>(word) >> 1},
-                (word & 1) != 0 ? memory_tier::host : memory_tier::device};
+        return {{segment_index{static_cast<std::uint32_t>(word >> 32)}, static_cast<std::uint32_t>(word) >> 3},
+                (word & 1) != 0 ? memory_tier::host : memory_tier::device,
+                static_cast<advice_code>(word >> 1 & (advice_codes - 1))};
     }
 
     // Each index has a cache line of its own: the writer stores one of them and the reader the other, and neither

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The requests of a heap; see segment_service.hpp. segment_service_parking.cpp has the requests that wait.
+/// The requests of a heap; see segment_service.hpp. segment_service_parking.cpp has the requests that wait,
+/// segment_service_advice.cpp those with advice.
 ///
 ///     poll_once()
 ///       heartbeat
@@ -46,6 +47,11 @@ segment_service::segment_service(mailbox_server server, growth& grower, const se
     // At most one request for each slot is in flight, so that `parked_` never grows beyond this.
     parked_.reserve(server_.shape().slots);
     tails_.reserve(batch);
+    if (grower_.takes_advice()) {
+        advising_.reserve(server_.shape().slots);
+        advised_.resize(line_.segments);
+        given_up_.reserve(line_.segments);
+    }
     take_up_growth();
     publish_counts();
 }
@@ -59,6 +65,12 @@ std::uint32_t segment_service::poll_once() {
     }
     if (apart_) {
         retry_apart();
+    }
+    if (!advising_.empty()) {
+        end_advice();
+    }
+    if (!given_up_.empty()) {
+        hand_over_given_up();
     }
     if (!parked_.empty()) {
         retry_parked();
@@ -99,7 +111,7 @@ std::size_t segment_service::exact_grants(std::span<const mailbox::request> from
         return 0;  // each request is looked at by itself
     }
     const auto is_other = [&](const mailbox::request& p) {
-        return p.kind != mailbox::request_kind::grant || p.or_fewer || p.run.count == 0 ||
+        return p.kind != mailbox::request_kind::grant || p.or_fewer || p.run.count == 0 || p.advice != 0 ||
                portion_leaves(portions_.shape().policy, p.leaves) != p.leaves;
     };
     return static_cast<std::size_t>(std::ranges::find_if(from, is_other) - from.begin());
@@ -223,10 +235,13 @@ std::optional<portion> segment_service::find_place(std::uint32_t count, leaf_cou
     return portion{*found, leaf_index{0}, leaves};
 }
 
-/// Grants a request if there is a place, and answers it. Returns false, and changes nothing, if there is none.
+/// Grants a request if there is a place, and answers it; one with advice is answered when the advice was given. Returns
+/// false, and changes nothing, if there is no place.
 bool segment_service::try_grant(const parked_request& p) {
     const auto place = find_place(p.count, p.leaves);
-    if (place) {
+    if (place && p.advice != 0 && p.count != 0 && grower_.takes_advice()) {
+        begin_advice(p, place->block);
+    } else if (place) {
         respond(p, place->block, to_underlying(place->first));
     }
     return place.has_value();
@@ -289,7 +304,7 @@ void segment_service::handle_refill(const mailbox::request& p) {
 /// of the device code), a request that can never be served, a refill, a request that gets an extent of its own, and
 /// then the search for a place (`serve`).
 void segment_service::handle_grant(const mailbox::request& p) {
-    const parked_request request{p.slot, p.tag, p.run.count, p.leaves};
+    const parked_request request{p.slot, p.tag, p.run.count, p.leaves, p.advice};
     if (portion_leaves(portions_.shape().policy, p.leaves) != p.leaves) {
         // No portion has this many leaves; the request should have asked for a segment instead.
         counters_.requests_rejected.add(1);
@@ -344,6 +359,9 @@ bool segment_service::take_back(segment_run run) {
         return false;
     }
     (void)tree_.give_back(run);  // cannot fail: the directory has checked every segment
+    if (advised_count_ != 0) {
+        give_up_advised(run);
+    }
     note_room();
     if (grower_.releases_at_once()) {
         release_at_once(run);
@@ -356,7 +374,9 @@ bool segment_service::take_back(segment_run run) {
 /// decommits are under way, or if memory is awaited.
 void segment_service::release_at_once(segment_run run) {
     for (std::uint32_t i = 0; i < run.count && !is_awaited() && tree_.free_count() > ahead(); ++i) {
-        if (!release({{run.first + i, 1}, memory_tier::device})) {
+        // One that is not free any more was given up for its advice.
+        if (directory_.state(run.first + i) == segment_state::free &&
+            !release({{run.first + i, 1}, memory_tier::device})) {
             return;
         }
     }
@@ -388,6 +408,17 @@ void segment_service::handle_give_back(const mailbox::request& p) {
         {ok ? response_status::acknowledged : response_status::rejected, p.slot, p.tag, {segment_index{0}, 0}});
 }
 
+/// Enters an extent that was committed, as it will be given up: whole, or segment by segment if each is given up as
+/// soon as it is free (`release_at_once`, `give_up_advised`). Cost: two words for each.
+void segment_service::add_extent(const extent& e) {
+    if (!grower_.releases_at_once() && !grower_.takes_advice()) {
+        return extents_.add(e);
+    }
+    for (std::uint32_t i = 0; i < e.run.count; ++i) {
+        extents_.add({{e.run.first + i, 1}, e.tier});
+    }
+}
+
 /// Takes over the extents that growth has committed: they are free from now on. `pop` acquires what the growth thread
 /// did, so that the mapping and the metadata exist before any response names the memory. The segments of an extent that
 /// could not be decommitted come the same way.
@@ -397,7 +428,7 @@ void segment_service::take_up_growth() {
         any = true;
         // Cannot fail: growth commits only segments without memory.
         if (directory_.commit(e->run).ok() && tree_.give_back(e->run)) {
-            extents_.add(*e);
+            add_extent(*e);
             taken_up_ += e->run.count;
             committed_ += e->run.count;
             grant_apart(e->run);
@@ -417,24 +448,6 @@ void segment_service::take_up_growth() {
 ///     30 segments were given up so far; to have 80 committed, growth must have committed 110 in total
 std::uint64_t segment_service::ever(std::uint64_t segments) const {
     return released_ + std::min<std::uint64_t>(line_.segments, segments);
-}
-
-/// `longest` is kept until the last call has ended, even if the calls differ: a run that is longer than needed does no
-/// harm.
-std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t longest) {
-    ++host_wants_;
-    host_longest_ = std::max(host_longest_, longest);
-    line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
-    grower_.want(ever(segments));
-    return ever(segments);
-}
-
-/// The thread that waited has seen its memory, or has given up. Memory that was committed for it stays, until `decay`
-/// or a trim.
-void segment_service::end_want() {
-    if (--host_wants_ == 0) {
-        host_longest_ = 0;
-    }
 }
 
 /// `taken_up_` is the number of segments committed so far, in total: no more are wanted.

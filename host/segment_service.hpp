@@ -182,10 +182,17 @@ private:
         std::uint32_t slot;
         std::uint32_t tag;
         std::uint32_t count;
-        leaf_count leaves;  ///< leaves of the tail
+        leaf_count leaves;       ///< leaves of the tail
+        advice_code advice = 0;  ///< advice for the segments
         /// Returns the number of free segments in one piece that suffices for the request in any case: a tail may need
         /// a segment of its own, or fit into a block that already holds portions.
         [[nodiscard]] std::uint32_t most_segments() const { return count + (to_underlying(leaves) != 0 ? 1 : 0); }
+    };
+    /// Segments that are granted as far as the structures are concerned, and whose group waits until growth has advised
+    /// the driver about them.
+    struct advised_grant {
+        parked_request request;
+        segment_run run;
     };
     /// Returns the number of leaves that the request takes, as far as it is known before a place is found. Their sum
     /// over all parked requests is the memory that growth is asked for: 32 tails of one leaf need one segment, not 32.
@@ -226,12 +233,18 @@ private:
     void note_lack(const parked_request& p);
     void park(const parked_request& p);
     [[nodiscard]] bool is_sampled(const parked_request& p);
+    void begin_advice(const parked_request& p, segment_index first);
+    void hand_over_advice();
+    void end_advice();
+    void give_up_advised(segment_run run);
+    void hand_over_given_up();
     void park_apart(const parked_request& p);
     void grant_apart(segment_run extent);
     void retry_apart();
     void want_for_parked();
     void retry_parked();
     [[nodiscard]] std::uint64_t ever(std::uint64_t segments) const;
+    void add_extent(const extent& e);
     void take_up_growth();
     bool release(const extent& e);
     void release_at_once(segment_run run);
@@ -255,14 +268,22 @@ private:
     std::array<mailbox::request, batch> requests_{};  ///< those of a turn
     std::vector<portion> tails_;                      ///< granted, and not in `portions_` yet; only within a turn
     std::optional<parked_request> apart_;             ///< waits for an extent of its own; not in `parked_`
-    std::uint32_t unsampled_ = 0;                     ///< requests since the last one for such an extent
-    std::vector<parked_request> parked_;  // reserved for all slots in the constructor, so that it never allocates
-    std::uint64_t parked_leaves_ = 0;     ///< leaves that all of them ask for
-    std::uint32_t longest_ = 0;           ///< segments that one of them needs in one piece
-    bool may_fit_ = false;                ///< memory became free since they were last tried
-    bool has_lacked_ = false;             ///< a request was rejected for lack of memory, and less than half is free
-    std::uint32_t host_wants_ = 0;        ///< calls of `begin_want` that have not ended
-    std::uint32_t host_longest_ = 0;      ///< as `longest_`, for these calls
+    // Segments with advice of their own (segment_service_advice.cpp). The vectors are reserved in the constructor.
+    std::vector<advised_grant> advising_;  ///< in order
+    std::uint64_t answered_ = 0;           ///< advised grants answered, in total: those before `advising_`
+    std::uint64_t handed_over_ = 0;        ///< advised grants handed over to growth, or skipped, in total
+    std::uint64_t skipped_ = 0;            ///< those of them that growth was never asked to advise, in total
+    std::vector<bool> advised_;            ///< of each segment: it is granted, and has advice of its own
+    std::uint32_t advised_count_ = 0;
+    std::vector<segment_index> given_up_;  ///< returned, out of all structures, and not handed over to growth yet
+    std::uint32_t unsampled_ = 0;          ///< requests since the last one for such an extent
+    std::vector<parked_request> parked_;   // reserved for all slots in the constructor, so that it never allocates
+    std::uint64_t parked_leaves_ = 0;      ///< leaves that all of them ask for
+    std::uint32_t longest_ = 0;            ///< segments that one of them needs in one piece
+    bool may_fit_ = false;                 ///< memory became free since they were last tried
+    bool has_lacked_ = false;              ///< a request was rejected for lack of memory, and less than half is free
+    std::uint32_t host_wants_ = 0;         ///< calls of `begin_want` that have not ended
+    std::uint32_t host_longest_ = 0;       ///< as `longest_`, for these calls
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
 };

@@ -89,11 +89,29 @@ void segment_service::retry_parked() {
     }
 }
 
+/// `longest` is kept until the last call has ended, even if the calls differ: a run that is longer than needed does no
+/// harm.
+std::uint64_t segment_service::begin_want(std::uint32_t segments, std::uint32_t longest) {
+    ++host_wants_;
+    host_longest_ = std::max(host_longest_, longest);
+    line_.longest.store<simt::order::relaxed>(std::max(longest_, host_longest_));
+    grower_.want(ever(segments));
+    return ever(segments);
+}
+
+/// The thread that waited has seen its memory, or has given up. Memory that was committed for it stays, until `decay`
+/// or a trim.
+void segment_service::end_want() {
+    if (--host_wants_ == 0) {
+        host_longest_ = 0;
+    }
+}
+
 /// Returns whether this request gets an extent of its own: one of `apart_one_of` requests for whole segments, if the
 /// device's budget has room for it and nothing else waits for a commit.
 bool segment_service::is_sampled(const parked_request& p) {
-    if (settings_.apart_one_of == 0 || p.count == 0 || ++unsampled_ < settings_.apart_one_of || is_awaited() ||
-        grower_.device_left() < p.most_segments() || grower_.has_failed()) {
+    if (settings_.apart_one_of == 0 || p.count == 0 || p.advice != 0 || ++unsampled_ < settings_.apart_one_of ||
+        is_awaited() || grower_.device_left() < p.most_segments() || grower_.has_failed()) {
         return false;
     }
     unsampled_ = 0;

@@ -56,10 +56,12 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
     }
     const lane_mask here = simt::converge();
     // Two matches, as a lane may ask another heap: first the lanes of this heap, then those of them with the same
-    // layout.
-    const std::uint32_t kind = static_cast<std::uint32_t>(wish.how.which) << 16 | log_turn << 8 | log_unit;
+    // layout and advice.
+    const std::uint32_t kind =
+        std::uint32_t{wish.advice} << 24 | static_cast<std::uint32_t>(wish.how.which) << 16 | log_turn << 8 | log_unit;
     const lane_mask of_heap = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state));
     lanes_request r{{h, sharing_lanes(h, simt::match(of_heap, kind)), bytes, wish.alignment}, log_turn, log_unit};
+    r.advice = wish.advice;
     place.linear = prefers_linear(r, wish.how.which);
     if (!place.linear) {
         count_large_group(r);

@@ -72,9 +72,10 @@ struct tile_span {
 /// `sizeof(T)` is a power of two and at most a tile (4 KiB if there are tail rows). The checked build ends the kernel
 /// if that does not hold, or if an index is out of bounds; other builds check nothing.
 ///
-/// Cost of `a[i]`, in instructions besides the load (nvcc 13.0, sm_90, in a loop): 11 with a 32-bit index, about 20 in
-/// tail rows; 18 with a 64-bit index, which iterators use; a call of some 40, with one to three reads of the table,
-/// behind common rows. `data()[i]` takes 6. Within the pieces of `for_each_tile`, an element costs the same as with a
+/// Cost of `a[i]`, in instructions besides the load (nvcc 13.0, sm_90, in a loop; profiling/report/translation.py): 5
+/// with a 32-bit index, 6 with a 64-bit index, which iterators use, if all rows have one tile; otherwise 8 and 12 in
+/// the rows that all lanes fill, about 20 in tail rows, and behind common rows a call of some 40, with one to three
+/// reads of the table. `data()[i]` takes 6. Within the pieces of `for_each_tile`, an element costs the same as with a
 /// plain pointer.
 template <class T>
 class lane_array {
@@ -226,17 +227,21 @@ private:
         const std::uint32_t in_tile = (std::uint32_t{1} << log_of(t)) / size - 1;
         return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width_} - 1) * size));
     }
-    /// Returns whether element `i` lies outside the tail rows. For the greatest 32-bit index the result may be false
-    /// although the element lies outside; `tile_in_tail` returns the right tile for it, too.
+    /// Returns whether element `i` lies outside the tail rows. In an array of 2^32 elements or more with tail rows, the
+    /// result for the greatest 32-bit index may be false although the element lies outside; `tile_in_tail` returns the
+    /// right tile for it, too.
+    ///
+    /// Without other rows there is nothing to compare: where the map is a constant, an access is the formula alone.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
-        const std::uint64_t full_bytes = std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1);
-        const std::uint64_t full = (pages_ | ragged_) == 0 ? ~std::uint64_t{0} : full_bytes / sizeof(T);
+        const bool has_no_other_rows = (pages_ | ragged_) == 0;
+        const std::uint64_t full = (std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1)) / sizeof(T);
         if constexpr (sizeof(Index) > 4) {
-            return static_cast<std::uint64_t>(i) < full;
+            return has_no_other_rows || static_cast<std::uint64_t>(i) < full;
         } else {
             constexpr std::uint64_t most = ~std::uint32_t{0};
-            return static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(full < most ? full : most);
+            const auto limit = static_cast<std::uint32_t>(full < most ? full : most);
+            return has_no_other_rows || static_cast<std::uint32_t>(i) < limit;
         }
     }
     /// Returns the tile of element `i`, which may lie in a tail row, from its OS page (`lane_map::tile_of_page`). With

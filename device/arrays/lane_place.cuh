@@ -9,12 +9,14 @@
 #include <cstdint>
 
 #include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 
 namespace orchard::device {
 
 /// A lane's request for the layout of its array.
 struct lane_wish {
     layout how;               ///< the layout that the call, or else the heap's option, asks for
+    advice_code advice;       ///< advice for the chunk; 0: the heap's own
     std::uint32_t element;    ///< size of an element in bytes: a power of two
     std::uint32_t alignment;  ///< alignment of an element in bytes
 };

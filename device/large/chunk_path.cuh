@@ -32,7 +32,8 @@ struct chunk_request {
     mailbox::grant got{};       ///< the memory of the chunk
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: the request has not failed yet
     failure_reason why = failure_reason::none;  ///< why there is no block
-    void* block = nullptr;                      ///< this lane's block
+    advice_code advice = 0;             ///< advice for the chunk, if it has whole segments; the same in all lanes
+    void* block = nullptr;              ///< this lane's block
     std::uint64_t host_frees_seen = 0;  ///< number of blocks of the host that had been freed when the request failed
 };
 
@@ -99,9 +100,10 @@ ORCHARD_INLINE void choose_shape(chunk_request& r, bool aligned_beyond_leaves) {
     r.k = static_cast<std::uint32_t>(r.total >> shift);
     const std::uint64_t rest = (r.total & ((std::uint64_t{1} << shift) - 1)) << chunk_unit_shift;
     r.leaves = to_underlying(portion_leaves(r.h.portions_by, leaves_for(rest)));
-    // A segment replaces the tail in two cases: the tail is too long for a portion, or a block needs an alignment above
-    // a leaf, since a portion may begin at any leaf.
-    if (rest != 0 && (r.leaves == 0 || (r.k == 0 && aligned_beyond_leaves))) {
+    // A segment replaces the tail in three cases: the tail is too long for a portion; a block needs an alignment above
+    // a leaf, since a portion may begin at any leaf; or the chunk is to be advised, which a VA block with other chunks'
+    // tails cannot be.
+    if (rest != 0 && (r.leaves == 0 || (r.k == 0 ? aligned_beyond_leaves : r.advice != 0))) {
         ++r.k;
         r.leaves = 0;
     }
@@ -236,7 +238,7 @@ ORCHARD_INLINE std::uint64_t bytes_asked(const chunk_request& r) {
 /// All lanes of a converged group call it.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     if (r.reclaim == 0) {
-        const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r)}, &r.got);
+        const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), 0, false, r.advice}, &r.got);
         if (is_shortage(why)) {
             r.reclaim = next_reclaim(r.h, r.mask);
         } else if (why != failure_reason::commit_blocked) {
@@ -246,7 +248,7 @@ inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
     if (r.reclaim != 0) {
         await_reclaim(r.h, r.mask, r.reclaim);
     }
-    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim, true}, &r.got);
+    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim, true, r.advice}, &r.got);
 }
 
 /// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).

@@ -4,7 +4,7 @@
 
 /// Large requests: the lanes of a group share one warp chunk or, if that fails, its halves try alone.
 ///
-///     allocate_large
+///     allocate_large, allocate_large_advised
 ///       form_group            the lanes that are here together, at most 2^`log_chunk_lanes` of them
 ///       allocate_chunk        chunk_path.cuh; each lane's block, or a reason
 ///       may_ask_again         the host has freed blocks meanwhile: once more from `form_group`
@@ -75,18 +75,16 @@ inline ORCHARD_NOINLINE void guard_large_block(const chunk_request& r) {
     }
 }
 
-/// Returns a block of a chunk for the calling lane, or null, whose reason is recorded. Any lanes call it; converged
-/// lanes share a chunk. May wait for the host, until a deadline. Cost: see `allocate_chunk`.
-///
-/// Errors, as recorded: those of `allocate_chunk`. A shortage of memory is an error only after a reclaim, and after the
-/// blocks that the host has freed were processed.
-/// @param bytes      above 0
-/// @param alignment  a power of two up to 2 MiB; blocks are aligned to 256 B in any case
-inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
-    chunk_request r{h, 0, bytes, alignment};
+/// Gets a block of a chunk for the calling lane: sets `r.block`, or leaves it null after recording the reason. The
+/// functions below describe it. Lanes whose chunk is to be advised share one with lanes that want the same advice.
+template <bool Advised>
+ORCHARD_INLINE void get_large(chunk_request& r) {
     ORCHARD_NO_UNROLL
     do {
         form_group(r);
+        if constexpr (Advised) {
+            r.mask = simt::match(r.mask, static_cast<std::uint32_t>(r.advice));
+        }
         count_large_group(r);
         allocate_chunk(r);
     } while (r.block == nullptr && may_ask_again(r));
@@ -97,9 +95,31 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     } else if (is_leader(r.mask)) {
         free_for_host_at_times(r);
     }
+}
+
+/// Returns a block of a chunk for the calling lane, or null, whose reason is recorded. Any lanes call it; converged
+/// lanes share a chunk. May wait for the host, until a deadline. Cost: see `allocate_chunk`.
+///
+/// Errors, as recorded: those of `allocate_chunk`. A shortage of memory is an error only after a reclaim, and after the
+/// blocks that the host has freed were processed.
+/// @param bytes      above 0
+/// @param alignment  a power of two up to 2 MiB; blocks are aligned to 256 B in any case
+inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+    chunk_request r{h, 0, bytes, alignment};
+    get_large<false>(r);
     if (h.hardened != hardening::off) {
         guard_large_block(r);
     }
+    return r.block;
+}
+
+/// The same for a chunk that is to be advised, in a heap that is not hardened. The advice is given if the chunk has 2
+/// MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
+inline ORCHARD_NOINLINE void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
+                                                     advice_code advice) {
+    chunk_request r{h, 0, bytes, alignment};
+    r.advice = advice;
+    get_large<true>(r);
     return r.block;
 }
 

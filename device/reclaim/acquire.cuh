@@ -72,6 +72,10 @@ struct request_of_memory {
     /// found at once.
     std::uint64_t reclaim = 0;
     bool exact = false;  ///< the request is not to be rounded up (`round_request`)
+    /// Advice for the segments, if `k` is not 0: the host gives it before it grants them. A first request then passes
+    /// over memory that is on the device already; one after a failure (`exact`) takes that as it is, without the
+    /// advice.
+    advice_code advice = 0;
 };
 
 /// Sets `d.why` to the reason if the note of exhaustion covers this request, else to none. All lanes of the group call
@@ -211,12 +215,15 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     d.bytes = what.bytes;
     d.reclaim = what.reclaim;
     d.result = got;
-    d.exact = what.exact || what.bytes == 0;
+    d.advice = what.k != 0 ? what.advice : 0;
+    d.from_host = d.advice != 0 && !what.exact;
+    d.exact = what.exact || what.bytes == 0 || d.advice != 0;
     round_request(d);
     if (has(d, acquire_flags::late_tails) && is_leader(d.mask)) {
         put_late_tails(d.h);
     }
-    if ((has(d, acquire_flags::stored) && take_stored(d)) || (d.h.cache_target != 0 && take_cached(d))) {
+    if (!d.from_host &&
+        ((has(d, acquire_flags::stored) && take_stored(d)) || (d.h.cache_target != 0 && take_cached(d)))) {
         count_chunk(d, 1);
     } else {
         check_exhaustion(d);

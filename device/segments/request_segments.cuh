@@ -59,7 +59,8 @@ inline ORCHARD_NOINLINE void count_chunk(segment_request& d, int n) {
 /// Errors: those of `mailbox_client::post` and `wait`, and the reasons of a rejection (`reason_of`). Cost: a round
 /// trip; a commit as well if the service parks the request.
 inline ORCHARD_FN void request_segments(segment_request& d) {
-    d.post.begin({mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, leaf_count{d.leaves}}, false);
+    d.post.begin({mailbox::request_kind::grant, 0, 0, {segment_index{0}, d.k}, false, d.advice, leaf_count{d.leaves}},
+                 false);
     mailbox_client::post(d);
     d.why = d.post.made.failure;
     if (d.why != failure_reason::none) {

@@ -154,6 +154,8 @@ struct segment_request : cache_upkeep {
     std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: none is needed
     bool stored = false;        ///< the memory is a chunk of the chunk store
     bool exact = false;         ///< the request is not to be rounded up
+    advice_code advice = 0;     ///< advice for the segments; 0: the heap's own
+    bool from_host = false;     ///< memory that is on the device already does not do
 
     using cache_upkeep::cache_upkeep;
 };

@@ -30,6 +30,7 @@
 #include "uvm/geometry/hardening.hpp"
 #include "uvm/geometry/lane_order.hpp"
 #include "uvm/geometry/layout.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::device {
@@ -345,7 +346,9 @@ struct heap_view {
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of the number of lanes that may share a chunk
     layout arrays = layout::automatic();                ///< layout of arrays whose call leaves it to the heap
     lane_order order_of_lanes = lane_order::ascending;  ///< the order of lanes in rows of interleaved arrays
-    std::uint64_t reclaim_patience_ns = 100'000'000;    ///< after which a reclaim under way is begun by another group
+    bool takes_advice = false;                          ///< the memory is managed: arrays may have advice of their own
+    managed_advice advice = managed_advice::first_touch_gpu;  ///< of managed memory: the heap's option
+    std::uint64_t reclaim_patience_ns = 100'000'000;  ///< after which a reclaim under way is begun by another group
     heap_state* state = nullptr;
     const heap_view* self = nullptr;                    ///< a copy of this view in memory that kernels read
     device_word<std::uint32_t>* slab_table = nullptr;   ///< [class_count][max_slabs]: segment + 1, 0 or growing
@@ -377,6 +380,10 @@ struct heap_view {
         nullptr;             ///< [segments]: accesses (`heap_ref::note_access`); null: none count
     mailbox_client mailbox;  ///< to the host's service
 
+    /// Returns the code of the advice `what` for an array; 0 if the heap has it anyway, or takes none.
+    [[nodiscard]] ORCHARD_INLINE advice_code code_of(managed_advice what) const {
+        return takes_advice ? orchard::code_of(what, advice) : advice_code{0};
+    }
     /// Returns the first word of a segment's bitmap. Only the words that the class of its slab needs are used.
     [[nodiscard]] ORCHARD_INLINE device_word<std::uint64_t>* bitmap(std::uint32_t segment) const {
         return bitmaps + segment * bitmap_words;

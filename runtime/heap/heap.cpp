@@ -304,6 +304,8 @@ absl::Status heap::impl::lay_out_metadata() {
     view.portions_by = values.portions;
     view.arrays = values.layout;
     view.order_of_lanes = values.lane_order;
+    view.takes_advice = memory_->takes_advice();
+    view.advice = values.advice;
     view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);
 
     absl::Status status;

@@ -98,7 +98,7 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     // As of the end of the service's last turn; `grow` lets it take two.
     const auto has_enough = [&] { return service_->counters().segments_committed.get() >= wanted; };
     if (has_enough()) {
-        return absl::OkStatus();
+        return await_moves();
     }
     bool failed = false;
     // `end_want` follows in any case, or the service would never give memory up again.
@@ -108,7 +108,19 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
     if (!grown.ok()) {
         return grown;
     }
-    return enough || !failed ? absl::OkStatus() : growth_->last_error();
+    return enough || !failed ? await_moves() : growth_->last_error();
+}
+
+/// Waits until memory that was committed is where the backing puts it. A commit of managed memory does not wait for its
+/// move, since a kernel can use the memory meanwhile; a host that reserves memory before a launch wants it there.
+/// Errors: DeadlineExceeded after `request_timeout`.
+absl::Status heap::impl::await_moves() {
+    return wait_until(values.request_timeout, [&] { return !memory_->is_moving(); })
+               ? absl::OkStatus()
+               : absl::DeadlineExceededError(absl::StrFormat(
+                     "memory was committed, but not moved to the GPU within %s; kernels that run may hold the move up, "
+                     "or other threads reserve more",
+                     absl::FormatDuration(values.request_timeout)));
 }
 
 /// Releases all extents without an owner, and waits until they are released. Errors: DeadlineExceeded after

@@ -122,6 +122,7 @@ private:
     // The functions below are described at their definitions.
     absl::Status run(std::string_view call, std::function<void()> job);
     absl::Status grow(std::string_view call, std::uint32_t target, std::uint32_t longest, bool* failed);
+    absl::Status await_moves();
     absl::Status release_unused();
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);

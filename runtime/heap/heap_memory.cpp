@@ -72,8 +72,8 @@ absl::StatusOr<std::unique_ptr<backing>> make_managed(options& values, std::uniq
                             values.capacity, values.managed_limit));
     }
     values.host_budget = 0;
-    // Each extent is moved and released separately; nothing is moved ahead of demand.
-    values.extent = values.max_extent = segment_bytes;
+    // An extent is moved as a whole, and as long as the demand; nothing is moved ahead of demand.
+    values.extent = segment_bytes;
     values.commit_ahead = 0;
     return make_managed_backing(
         std::move(driver), std::move(memory),

@@ -70,6 +70,64 @@ TEST_P(heap_managed, trim_gives_up_more_than_can_be_under_way_at_once) {
     }
 }
 
+/// Memory is handed out before it has moved: whoever writes it at once finds what it wrote, also after the segments
+/// were given up, committed again and moved again.
+TEST_P(heap_managed, is_written_while_it_is_moved) {
+    options values = GetParam().values();
+    values.capacity = segments(128);
+    values.cached_segments = 0;
+    for (const bool oversubscribed : {false, true}) {
+        values.allow_oversubscription = oversubscribed;
+        remake(values);
+        for (int round = 0; round < 4; ++round) {
+            const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(40, segments(2)), 1);
+            stamp(blocks);
+            expect_stamped(blocks);
+            free_all(blocks);
+        }
+        expect_valid();
+    }
+}
+
+TEST_P(heap_managed, plain_blocks_are_linear_and_side_by_side_whatever_the_layout) {
+    for (const layout option : {layout::automatic(), layout::linear(), layout::interleaved(tile::k64)}) {
+        options values = GetParam().values();
+        values.layout = option;
+        ASSERT_NO_FATAL_FAILURE(remake(values));
+        constexpr std::uint64_t bytes = 640 << 10;  // more than the largest page
+        const std::vector<block> blocks = allocate(std::vector<std::uint64_t>(32, bytes), 32);
+        stamp(blocks);
+        expect_stamped(blocks);
+        for (std::size_t lane = 0; lane < blocks.size(); ++lane) {
+            EXPECT_EQ(blocks[lane].address, blocks[0].address + lane * bytes) << lane;
+        }
+        free_all(blocks);
+    }
+}
+
+TEST_P(heap_managed, ends_while_memory_is_moved) {
+    for (int round = 0; round < 5; ++round) {
+        options values = GetParam().values();
+        values.capacity = segments(128);
+        remake(values);
+        const auto block = h().allocate_on_host(segments(100));
+        EXPECT_TRUE(block.ok()) << block.status();
+    }
+}
+
+TEST_P(heap_managed, reserves_memory_where_it_is_to_be) {
+    ASSERT_NO_FATAL_FAILURE(remake_bare());
+    for (int round = 0; round < 2; ++round) {
+        const absl::Status reserved = h().reserve(segments(10));
+        EXPECT_TRUE(reserved.ok()) << reserved;
+        EXPECT_GE(stats().committed_bytes, segments(10));
+    }
+    const block b = allocate_one(segments(10));
+    stamp({b});
+    expect_stamped({b});
+    free_all({b});
+}
+
 TEST_P(heap_managed, keeps_what_is_freed_where_it_is_told_so) {
     ASSERT_NO_FATAL_FAILURE(remake_bare(false));
     free_all(allocate({segments(3)}, 1));

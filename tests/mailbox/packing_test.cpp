@@ -78,9 +78,12 @@ TEST(PackingAPost, OfAReturnKeepsEveryField) {
 TEST(PackingAPost, OfAChunkKeepsSegmentsAndTail) {
     for (const std::uint32_t count : {0u, 1u, last_segment}) {
         for (std::uint32_t leaves = 0; leaves < leaves_per_segment; ++leaves) {
-            const request p{request_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, leaf_count{leaves}};
+            const auto advice = static_cast<advice_code>(leaves % advice_codes);
+            const request p{request_kind::grant, 3, 4, {segment_index{0}, count}, leaves == 7, advice,
+                            leaf_count{leaves}};
             const request q = request::unpack(p.pack(1));
             EXPECT_EQ(q.run.count, count);
+            EXPECT_EQ(q.advice, advice);
             EXPECT_EQ(q.leaves, p.leaves);
             EXPECT_EQ(q.or_fewer, p.or_fewer);
         }

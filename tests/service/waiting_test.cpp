@@ -119,5 +119,33 @@ TEST(ServiceWaitingAtOnce, WhatTheHostWaitsForIsNotGivenUp) {
     EXPECT_EQ(host.service.release_unused(0), 7u);
 }
 
+// The extents are as long as the demand, and yet each segment of them is given up by itself when it comes back.
+TEST(ServiceWaitingAtOnce, CommitsByRunsAndGivesUpBySegments) {
+    service_setup setup = rig::nothing_committed();
+    setup.at_once = true;
+    service_rig host(setup);
+    ring_client client(host.box);
+    const auto settle = [&] {
+        for (int i = 0; i < 20; ++i) {
+            host.grower.step();
+            host.service.poll_once();
+        }
+    };
+    client.ask(3);
+    client.ask(4);
+    settle();
+    EXPECT_EQ(host.memory.calls(), std::vector{(segment_run{segment_index{0}, 7})});
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(client.take().has_value());
+    }
+    client.give_back(1, 3);
+    settle();
+    const std::vector<segment_run> left = {
+        {segment_index{0}, 1}, {segment_index{4}, 1}, {segment_index{5}, 1}, {segment_index{6}, 1}};
+    EXPECT_EQ(host.memory.commits(), left);
+    EXPECT_EQ(host.grower.line().taken_again.load<simt::order::relaxed>(), 0u);
+    EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
+}
+
 }  // namespace
 }  // namespace orchard

@@ -19,8 +19,9 @@ namespace orchard::rig {
 
 class fake_backing final : public backing {
 public:
-    explicit fake_backing(std::uint32_t segments, std::uint32_t committed_at_start = 0, bool at_once = false)
-        : segments_{segments}, at_start_{committed_at_start}, at_once_{at_once} {}
+    explicit fake_backing(std::uint32_t segments, std::uint32_t committed_at_start = 0, bool at_once = false,
+                          bool takes_advice = false)
+        : segments_{segments}, at_start_{committed_at_start}, at_once_{at_once}, takes_advice_{takes_advice} {}
 
     [[nodiscard]] char* base() const override { return nullptr; }
     [[nodiscard]] std::uint32_t segments() const override { return segments_; }
@@ -41,17 +42,53 @@ public:
                     failure_reason::out_of_memory_device_budget};
         }
         const bool fits = used(memory_tier::device) + run.count <= device_;
-        commits_.push_back({run, fits ? memory_tier::device : memory_tier::host});
-        return {absl::OkStatus(), commits_.back().tier};
+        const memory_tier tier = fits ? memory_tier::device : memory_tier::host;
+        calls_.push_back(run);
+        // A backing that decommits at once, or that takes advice, takes back each segment by itself.
+        const std::uint32_t step = takes_parts() ? 1 : run.count;
+        for (std::uint32_t i = 0; i < run.count; i += step) {
+            commits_.push_back({{run.first + i, step}, tier});
+        }
+        return {absl::OkStatus(), tier};
     }
     [[nodiscard]] bool can_decommit() const override { return true; }
-    /// Accepts only a run that was committed in one call.
+    /// Accepts only a run that was committed in one call, or any committed segments if the backing takes them back by
+    /// themselves.
     absl::Status decommit(segment_run run) override {
         const std::scoped_lock lock(mutex_);
-        if (std::erase_if(commits_, [&](const extent& e) { return e.run == run; }) == 0) {
+        const std::uint32_t first = to_underlying(run.first);
+        const auto is_of_run = [&](const extent& e) {
+            const std::uint32_t at = to_underlying(e.run.first);
+            return takes_parts() ? at >= first && at < first + run.count : e.run == run;
+        };
+        const auto found = std::count_if(commits_.begin(), commits_.end(), is_of_run);
+        if (found != (takes_parts() ? run.count : 1)) {
             return absl::FailedPreconditionError("it was not committed so");
         }
+        std::erase_if(commits_, is_of_run);
+        std::erase_if(advice_, [&](const extent& e) {
+            return to_underlying(e.run.first) >= first && to_underlying(e.run.first) < first + run.count;
+        });
         return absl::OkStatus();
+    }
+    [[nodiscard]] bool takes_advice() const override { return takes_advice_; }
+    absl::Status advise_segments(segment_run run, advice_code advice) override {
+        held_.wait(true);
+        const std::scoped_lock lock(mutex_);
+        for (std::uint32_t i = 0; i < run.count; ++i) {
+            advice_.push_back({{run.first + i, 1}, memory_tier::device, advice});
+        }
+        return advised_;
+    }
+    /// The segments with advice of their own, in the order in which it was given.
+    [[nodiscard]] std::vector<extent> advice() const {
+        const std::scoped_lock lock(mutex_);
+        return advice_;
+    }
+    /// From now on advice ends like this.
+    void advise_with(absl::Status status) {
+        const std::scoped_lock lock(mutex_);
+        (void)(advised_ = std::move(status));
     }
     std::uint64_t free_device_bytes() override {
         const std::scoped_lock lock(mutex_);
@@ -114,7 +151,12 @@ public:
     }
     /// Commits begun.
     [[nodiscard]] std::uint32_t entered() const { return entered_.load(); }
-    /// The commits that succeeded and were not taken back, in order.
+    /// The runs of all calls of `commit` that succeeded, in order.
+    [[nodiscard]] std::vector<segment_run> calls() const {
+        const std::scoped_lock lock(mutex_);
+        return calls_;
+    }
+    /// The commits that succeeded and were not taken back, in order; single segments if the backing decommits at once.
     [[nodiscard]] std::vector<segment_run> commits() const {
         const std::scoped_lock lock(mutex_);
         std::vector<segment_run> runs;
@@ -125,6 +167,8 @@ public:
     }
 
 private:
+    [[nodiscard]] bool takes_parts() const { return at_once_ || takes_advice_; }
+
     std::uint64_t free_ = ~std::uint64_t{0};
     [[nodiscard]] std::uint32_t used(memory_tier tier) const {
         std::uint32_t segments = 0;
@@ -137,6 +181,7 @@ private:
     std::uint32_t segments_;
     std::uint32_t at_start_;
     bool at_once_;
+    bool takes_advice_;
     std::atomic<std::uint32_t> entered_{0};
     std::atomic<bool> held_{false};
     mutable std::mutex mutex_;
@@ -146,6 +191,9 @@ private:
     std::uint32_t device_ = max_segments;
     std::uint32_t all_ = max_segments;
     std::vector<extent> commits_;
+    std::vector<segment_run> calls_;
+    std::vector<extent> advice_;
+    absl::Status advised_;
 };
 
 }  // namespace orchard::rig

@@ -26,13 +26,14 @@ struct service_setup {
     bool at_once = false;  ///< the backing's `decommits_at_once`
     std::uint64_t patience_ns = ~std::uint64_t{0};
     std::uint32_t apart_one_of = 0;
-    bool fences = false;  ///< between extents
+    bool fences = false;        ///< between extents
+    bool takes_advice = false;  ///< the backing's `takes_advice`
 };
 
 struct service_rig {
     explicit service_rig(const service_setup& s = {})
         : box{s.shape},
-          memory{s.segments, s.committed_at_start, s.at_once},
+          memory{s.segments, s.committed_at_start, s.at_once, s.takes_advice},
           grower{memory, s.extent},
           service{mailbox_server(box.host, s.shape), grower,
                   service_settings{s.ahead, 0, s.portions, s.patience_ns, s.apart_one_of}} {
@@ -66,16 +67,20 @@ public:
 
     /// Precondition: fewer requests in flight than slots.
     id post(mailbox::request_kind kind, segment_run run = {segment_index{0}, 0}, bool or_fewer = false,
-            std::uint32_t leaves = 0) {
+            std::uint32_t leaves = 0, advice_code advice = 0) {
         const id mine = free_.back();
         free_.pop_back();
-        const mailbox::request p{kind, mine.slot, mine.tag, run, or_fewer, leaf_count{leaves}};
+        const mailbox::request p{kind, mine.slot, mine.tag, run, or_fewer, advice, leaf_count{leaves}};
         box_.host.requests[box_.shape.position(ticket_)].store<simt::order::release>(
             p.pack(box_.shape.lap_tag(ticket_)));
         ++ticket_;
         return mine;
     }
     id ask(std::uint32_t count) { return post(mailbox::request_kind::grant, {segment_index{0}, count}); }
+    /// `count` segments that are to be advised so.
+    id ask_advised(std::uint32_t count, advice_code advice) {
+        return post(mailbox::request_kind::grant, {segment_index{0}, count}, false, 0, advice);
+    }
     /// A chunk of `count` segments and a tail.
     id ask_chunk(std::uint32_t count, std::uint32_t leaves) {
         return post(mailbox::request_kind::grant, {segment_index{0}, count}, false, leaves);

@@ -38,6 +38,7 @@
 
 #include "device/simt/atomic.cuh"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/geometry/portion.hpp"
 
 namespace orchard::mailbox {
@@ -94,7 +95,7 @@ struct field {
 ///
 ///     63          32 31      24 23    10 9    8 7       0
 ///     |   payload   | slot tag |  slot  | kind | lap tag |
-///                     grant:     count 24, or_fewer 1, leaves 5
+///                     grant:     count 24, or_fewer 1, leaves 5, advice 2
 ///                     give_back: first 24, count 8: number of segments, or `portion_at` + the first leaf of a portion
 ///                     extend:    first 24, count 8: number of segments
 ///
@@ -110,6 +111,7 @@ struct request {
     using wide_count_field = field<32, 24>;  // grant
     using or_fewer_field = field<56, 1>;     // grant
     using leaves_field = field<57, 5>;       // grant
+    using advice_field = field<62, 2>;       // grant
     /// A give_back with a count from here on (224) returns a portion, whose length the service knows. The count of
     /// segments ends below it (`max_give_back`), so that one field holds either.
     static constexpr std::uint32_t portion_at = 256 - leaves_per_segment;
@@ -119,6 +121,7 @@ struct request {
     std::uint32_t tag = 0;
     segment_run run{segment_index{0}, 0};  ///< grant: `count` segments are requested; give_back, extend: these
     bool or_fewer = false;                 ///< grant: a shorter run suffices
+    advice_code advice = 0;                ///< grant: advice for the segments (uvm/geometry/managed_advice.hpp)
     leaf_count leaves{0};                  ///< grant: leaves of the tail
 
     /// Returns, for a grant, the fewest leaves that can satisfy it. A group compares them with a noted failure: a
@@ -147,7 +150,7 @@ struct request {
                                    slot_field::put(slot) | tag_field::put(tag);
         return names_segments(kind) ? head | first_field::put(to_underlying(run.first)) | count_field::put(run.count)
                                     : head | wide_count_field::put(run.count) | or_fewer_field::put(or_fewer ? 1 : 0) |
-                                          leaves_field::put(to_underlying(leaves));
+                                          leaves_field::put(to_underlying(leaves)) | advice_field::put(advice);
     }
     static ORCHARD_FN constexpr request unpack(std::uint64_t word) {
         const auto kind = static_cast<request_kind>(kind_field::get(word));
@@ -160,6 +163,7 @@ struct request {
                 tag_field::get(word),
                 run,
                 grant && or_fewer_field::get(word) != 0,
+                static_cast<advice_code>(grant ? advice_field::get(word) : 0),
                 leaf_count{grant ? leaves_field::get(word) : 0}};
     }
 };
@@ -168,7 +172,7 @@ static_assert(request::kind_field::holds(max_request_kind) && request::slot_fiel
               request::tag_field::holds((1u << max_tag_bits) - 1) &&
               request::lap_field::holds((1u << max_tag_bits) - 1) && request::first_field::holds(max_segments - 1) &&
               request::wide_count_field::holds(max_segments - 1) &&
-              request::leaves_field::holds(leaves_per_segment - 1) &&
+              request::leaves_field::holds(leaves_per_segment - 1) && request::advice_field::holds(advice_codes - 1) &&
               request::count_field::holds(request::portion_at + leaves_per_segment - 1));
 
 /// The most segments that one give_back request carries: 223. The device returns at most 64 at once, those of one word.

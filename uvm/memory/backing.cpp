@@ -23,6 +23,10 @@ absl::Status backing::prefetch(void* /*at*/, std::size_t bytes, memory_tier /*to
         "cannot move %d bytes: memory of this backing stays where it is; use the backing managed", bytes));
 }
 
+absl::Status backing::advise_segments(segment_run run, advice_code /*advice*/) {
+    return advise(nullptr, std::uint64_t{run.count} << segment_shift, managed_advice::none);
+}
+
 absl::Status backing::advise(void* /*at*/, std::size_t bytes, managed_advice /*what*/) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "cannot advise the driver about %d bytes: memory of this backing stays where it is; use the backing managed",

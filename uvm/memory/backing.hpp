@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "uvm/geometry/failure_reason.hpp"
 #include "uvm/geometry/geometry.hpp"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/memory/managed_memory.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
@@ -93,18 +94,30 @@ public:
     virtual commit_outcome commit(segment_run run) = 0;
     /// Returns true if `decommit` releases memory. Constant while the backing lives.
     [[nodiscard]] virtual bool can_decommit() const { return false; }
-    /// Releases the physical memory of a run, which must be one that a single call committed; it must not be in use.
+    /// Releases the physical memory of a run, which must be one that a single call committed (unless
+    /// `decommits_at_once` or `takes_advice`); it must not be in use.
     /// The addresses remain the backing's, and may be committed again. May be slow. Errors: FailedPrecondition if no
     /// single call committed this run, or if the backing cannot decommit; the run is still committed after an error.
     virtual absl::Status decommit(segment_run run);
     /// Returns true if unused memory should be decommitted at once, because the driver would otherwise move its
-    /// contents for nothing. Extents are single segments then.
+    /// contents for nothing. `decommit` then takes any run of committed segments, whichever calls committed them.
     [[nodiscard]] virtual bool decommits_at_once() const { return false; }
+    /// Returns true while memory that was committed is still on its way to where `commit` puts it. It may be used
+    /// meanwhile, which takes longer. Any thread may call it. Never waits.
+    [[nodiscard]] virtual bool is_moving() const { return false; }
     /// Moves committed memory to `to`, and waits for completion. Errors: FailedPrecondition if memory of this backing
     /// does not move; the driver's own.
     virtual absl::Status prefetch(void* at, std::size_t bytes, memory_tier to);
-    /// Advises the UVM driver about committed memory. Errors: as `prefetch`.
+    /// Advises the UVM driver about committed memory, once this has moved to where `commit` puts it. Errors: as
+    /// `prefetch`.
     virtual absl::Status advise(void* at, std::size_t bytes, managed_advice what);
+
+    /// Returns true if segments may have advice of their own. Constant while the backing lives.
+    [[nodiscard]] virtual bool takes_advice() const { return false; }
+    /// Advises the UVM driver about committed segments that have no owner yet, in place of the backing's own advice;
+    /// `decommit` of them gives that again. Called by the thread that commits. Never waits for a move. Errors:
+    /// FailedPrecondition if the backing takes no advice, or if a segment is not committed; the driver's own.
+    virtual absl::Status advise_segments(segment_run run, advice_code advice);
 
     /// Returns true if `move` moves memory between the tiers.
     [[nodiscard]] virtual bool can_move() const { return false; }
@@ -202,7 +215,9 @@ absl::StatusOr<std::unique_ptr<backing>> make_elastic_backing(std::unique_ptr<me
 struct managed_shape {
     std::uint64_t bytes = 0;  ///< size, rounded down to segments
     managed_advice advice = managed_advice::first_touch_gpu;
-    bool prefetch = true;                 ///< move segments to the GPU on commit; ignored if memory stays on the host
+    /// Move segments to the GPU on commit, as long as at most nine tenths of the memory that the device had free at
+    /// creation are committed. Ignored if memory stays on the host.
+    bool prefetch = true;
     bool discard = true;                  ///< discard contents on decommit
     bool allow_oversubscription = false;  ///< allow more than nine tenths of the device's free memory
 };

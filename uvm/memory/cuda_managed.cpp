@@ -4,10 +4,12 @@
 /// Managed memory on a GPU: one `cudaMallocManaged`. managed_memory.hpp describes the functions, docs/uvm.md the
 /// driver.
 ///
-///     allocate    cudaMallocManaged        addresses alone; pages come where they are touched or prefetched
-///     advise      cudaMemAdvise            once, for the whole range
-///     prefetch    cudaMemPrefetchAsync     and a wait for the stream
-///     discard     cudaMemDiscardBatchAsync and a wait for the stream; CUDA 13 and later
+///     allocate         cudaMallocManaged        addresses alone; pages come where they are touched or prefetched
+///     advise           cudaMemAdvise            not ordered with the stream
+///     begin_prefetch   cudaMemPrefetchAsync     no wait
+///     is_moving        cuStreamQuery
+///     finish           cudaStreamSynchronize
+///     discard          cudaMemDiscardBatchAsync and a wait for the stream; CUDA 13 and later
 
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/memory/managed_memory.hpp"
@@ -15,6 +17,7 @@
 #if ORCHARD_HAS_CUDA
 
 #include "absl/strings/str_format.h"
+#include "uvm/memory/cuda_calls.hpp"
 #include "uvm/memory/cuda_memory.hpp"
 
 namespace orchard {
@@ -22,8 +25,9 @@ namespace {
 
 using detail::to_status;
 
-/// One `cudaMallocManaged`, and the operations by which the UVM driver moves it. The operations are queued on a stream
-/// of its own and waited for, so that memory has no owner while it is being moved.
+/// One `cudaMallocManaged`, and the operations by which the UVM driver moves it. All operations are queued on one
+/// stream of its own: a discard thus follows every move of the same memory that began before, and the next move of it
+/// follows the discard.
 class cuda_managed_memory final : public managed_memory {
 public:
     /// Managed memory has no counterpart of the virtual-memory calls, so `cudaFree` waits for running kernels.
@@ -53,7 +57,8 @@ public:
                 return absl::FailedPreconditionError(absl::StrFormat("GPU %d %s", device_, what));
             }
         }
-        return stream_.take();
+        absl::Status found = detail::driver_calls::find("cuStreamQuery", query_);
+        return found.ok() ? stream_.take() : found;
     }
 
     absl::StatusOr<char*> allocate(std::size_t bytes) override {
@@ -97,10 +102,9 @@ public:
         return s;
     }
 
-    /// Queues the move and waits for it, so that the segments have no owner until they are there. CUDA 13 names the
-    /// destination by a location, earlier versions by the number of a device. The same difference appears in
-    /// `call_advise`.
-    absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) override {
+    /// CUDA 13 names the destination by a location, earlier versions by the number of a device. The same difference
+    /// appears in `call_advise`.
+    absl::Status begin_prefetch(char* at, std::size_t bytes, memory_tier to) override {
         const detail::current_device here(device_);
         const bool on_host = to == memory_tier::host;
 #if CUDART_VERSION >= 13000
@@ -108,7 +112,16 @@ public:
 #else
         const cudaError_t error = cudaMemPrefetchAsync(at, bytes, on_host ? cudaCpuDeviceId : device_, stream_.get());
 #endif
-        return wait(error, "cudaMemPrefetchAsync");
+        return to_status(error, "cudaMemPrefetchAsync");
+    }
+    /// The driver's function: the runtime's would leave `cudaErrorNotReady` for the application's `cudaGetLastError`.
+    [[nodiscard]] bool is_moving() const override {
+        const detail::current_device here(device_);
+        return query_(stream_.get()) == CUDA_ERROR_NOT_READY;
+    }
+    absl::Status finish() override {
+        const detail::current_device here(device_);
+        return wait(cudaSuccess, "cudaMemPrefetchAsync");
     }
 
 #if CUDART_VERSION >= 13000
@@ -145,9 +158,10 @@ private:
         return to_status(cudaMemAdvise(at, bytes, what, on_host ? cudaCpuDeviceId : device_), "cudaMemAdvise");
 #endif
     }
-    /// Returns the error of queueing an operation, otherwise that of the operation. Waits without a deadline. A discard
-    /// that completed after its caller had given up would destroy data written since. The growth thread may therefore
-    /// be held up by kernels, unlike in an elastic heap (docs/backings.md).
+    /// Returns the error of queueing an operation, otherwise that of the stream's operations up to it. Waits without a
+    /// deadline. A discard that completed after its caller had given up would destroy data written since: kernels touch
+    /// memory without regard to this stream. The growth thread may therefore be held up by kernels, unlike in an
+    /// elastic heap (docs/backings.md).
     [[nodiscard]] absl::Status wait(cudaError_t enqueued, const char* call) const {
         auto s = to_status(enqueued, call);
         return s.ok() ? to_status(cudaStreamSynchronize(stream_.get()), call) : s;
@@ -155,7 +169,8 @@ private:
 
     // Set by `initialize`: the GPU that was current for the thread that created the heap.
     int device_ = 0;
-    detail::kept_stream stream_;  ///< waits for no kernel
+    detail::kept_stream stream_;  ///< waits for no kernel; idle when it is given up, after `finish`
+    decltype(cuStreamQuery)* query_ = nullptr;
     void* memory_ = nullptr;
 };
 

@@ -29,7 +29,9 @@ public:
     }
     // Every call of these succeeds, whatever the range: nothing checks the arguments here.
     absl::Status advise(char*, std::size_t, managed_advice) override { return absl::OkStatus(); }
-    absl::Status prefetch(char*, std::size_t, memory_tier) override { return absl::OkStatus(); }
+    absl::Status begin_prefetch(char*, std::size_t, memory_tier) override { return absl::OkStatus(); }
+    [[nodiscard]] bool is_moving() const override { return false; }
+    absl::Status finish() override { return absl::OkStatus(); }
     [[nodiscard]] bool can_discard() const override { return true; }
     /// Gives the pages back; the next access finds zeros. A GPU's driver leaves the contents undefined.
     absl::Status discard(char* at, std::size_t bytes) override {

@@ -11,17 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "uvm/geometry/managed_advice.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
-
-/// The advice to the driver about a heap's memory.
-enum class managed_advice : std::uint8_t {
-    first_touch_gpu,  ///< preferred location: the GPU; the first touch populates a whole VA block there
-    cpu_resident,     ///< preferred location: the host, accessed by the GPU over the bus; nothing moves
-    none,             ///< memory moves to the processor that faults
-    read_mostly,      ///< a processor that reads gets a copy; a write ends all others
-};
 
 /// One range of managed memory. Addresses and sizes are whole segments (2 MiB, aligned to 2 MiB), so that no VA block
 /// is truncated.
@@ -32,19 +25,32 @@ public:
     managed_memory() = default;
     managed_memory(const managed_memory&) = delete;
     managed_memory& operator=(const managed_memory&) = delete;
-    /// Frees the memory.
+    /// Frees the memory. No move may be under way: the owner calls `finish` before.
     virtual ~managed_memory() = default;
 
     /// Returns the range; call it once. Errors: ResourceExhausted with the size; the system's own.
     virtual absl::StatusOr<char*> allocate(std::size_t bytes) = 0;
     /// Advises the driver about [at, at + bytes), in place of what it was advised before. Errors: the driver's own.
     virtual absl::Status advise(char* at, std::size_t bytes, managed_advice what) = 0;
-    /// Moves [at, at + bytes) to `to`, and waits for it. The range need not be whole segments. Errors: the driver's
-    /// own.
-    virtual absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) = 0;
+    /// Begins to move [at, at + bytes) to `to`, and returns without a wait. The range need not be whole segments. Moves
+    /// and discards take place in the order of the calls. Whoever touches the memory before it has moved faults, as for
+    /// any managed memory. Errors: the driver's own, if the move cannot begin; an error of the move itself is that of a
+    /// later `finish` or `discard`.
+    virtual absl::Status begin_prefetch(char* at, std::size_t bytes, memory_tier to) = 0;
+    /// Returns true while a move is under way that has begun before. Never waits. After an error of a move, false.
+    [[nodiscard]] virtual bool is_moving() const = 0;
+    /// Waits for all moves that have begun before. Errors: the driver's own.
+    virtual absl::Status finish() = 0;
+    /// Moves [at, at + bytes) to `to`, and waits for it, and for all moves that have begun before. Errors: as
+    /// `begin_prefetch` and `finish`.
+    absl::Status prefetch(char* at, std::size_t bytes, memory_tier to) {
+        absl::Status s = begin_prefetch(at, bytes, to);
+        return s.ok() ? finish() : s;
+    }
     /// Returns true if `discard` has an effect.
     [[nodiscard]] virtual bool can_discard() const = 0;
-    /// Discards the contents, so that the driver never writes them back, and waits for it. Errors: the driver's own.
+    /// Discards the contents, so that the driver never writes them back, and waits for it, and for all moves that have
+    /// begun before. Errors: the driver's own.
     virtual absl::Status discard(char* at, std::size_t bytes) = 0;
 };
 
