@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard bench moves`: how fast does an elastic heap move memory between the device and the host, in one direction at
-/// a time?
+/// `orchard bench moves`: how fast does an elastic heap move memory between the device and the host, in one direction
+/// at a time?
 ///
 ///     move_unit               bytes that move as a whole
 ///     bytes                   of the block that is demoted and prefetched by turns

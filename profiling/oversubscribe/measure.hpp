@@ -40,8 +40,8 @@ row axes_of(const row_subject& of);
 /// heap.
 absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of);
 
-/// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads, times 16, as the driver
-/// services faults one after the other. Errors: those of the model.
+/// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads, times 16, as the
+/// driver services faults one after the other. Errors: those of the model.
 absl::StatusOr<row> model_row(const plan& p, const row_subject& of);
 
 }  // namespace orchard::oversubscribe

@@ -29,9 +29,9 @@ absl::Status heap::impl::check_inside(const char* verb, const void* at, std::uin
     return absl::OkStatus();
 }
 
-/// Brings `heat_` up to date for the first `segments` segments: the samples since the last call, and a quarter of what it
-/// was. If there were fewer samples this time, the old ones count less accordingly: a long phase of a program must not
-/// outweigh the next one. Without new samples nothing changes.
+/// Brings `heat_` up to date for the first `segments` segments: the samples since the last call, and a quarter of what
+/// it was. If there were fewer samples this time, the old ones count less accordingly: a long phase of a program must
+/// not outweigh the next one. Without new samples nothing changes.
 absl::Status heap::impl::read_samples(std::size_t segments) {
     std::vector<std::uint32_t> now(segments);
     if (absl::Status s = memory_->read(now.data(), view.samples, segments * sizeof(now[0])); !s.ok()) {

@@ -5,7 +5,7 @@
 // address and its contents.
 
 #include "absl/strings/match.h"
-#include "device/arrays/sampled_array.cuh"
+#include "device/sampled_array.cuh"
 #include "tests/support/elastic_fixture.hpp"
 
 namespace orchard::test {

@@ -33,9 +33,8 @@ plan small() {
 }
 
 /// All rows of a plan.
-std::vector<row> rows_of(const plan& p, const std::function<bool(const row&)>& is_known = [](const row&) {
-    return false;
-}) {
+std::vector<row> rows_of(
+    const plan& p, const std::function<bool(const row&)>& is_known = [](const row&) { return false; }) {
     std::vector<row> rows;
     const absl::Status status = run(p, is_known, [&](const row& r) {
         rows.push_back(r);
@@ -55,11 +54,10 @@ TEST(oversubscribe, runs_each_way_of_each_size_in_ascending_order) {
     for (const row& r : rows_of(small())) {
         found.push_back(axes(r));
     }
-    EXPECT_THAT(found,
-                ElementsAre("random linear 0.5 device emulated", "random linear 0.5 stay emulated",
-                            "random linear 0.5 move emulated", "random linear 0.5 managed model",
-                            "random linear 2.0 device emulated", "random linear 2.0 stay emulated",
-                            "random linear 2.0 move emulated", "random linear 2.0 managed model"));
+    EXPECT_THAT(found, ElementsAre("random linear 0.5 device emulated", "random linear 0.5 stay emulated",
+                                   "random linear 0.5 move emulated", "random linear 0.5 managed model",
+                                   "random linear 2.0 device emulated", "random linear 2.0 stay emulated",
+                                   "random linear 2.0 move emulated", "random linear 2.0 managed model"));
 }
 
 TEST(oversubscribe, every_pattern_reads_what_was_written) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// A program whose data is twice its device budget, and whose kernels use a part of it: after `orchard_heap_migrate` that
-// part is on the device, at the same addresses. C++17, the C interface, `<<<>>>`, CUDA's default loading. Exit codes: 0
-// right; 1 wrong; 77 there is no GPU to run it on.
+// A program whose data is twice its device budget, and whose kernels use a part of it: after `orchard_heap_migrate`
+// that part is on the device, at the same addresses. C++17, the C interface, `<<<>>>`, CUDA's default loading. Exit
+// codes: 0 right; 1 wrong; 77 there is no GPU to run it on.
 
 #include <orchard/orchard.h>
 #include <cstdio>
@@ -75,7 +75,8 @@ int main() {
         return 77;
     }
     orchard_heap* heap = nullptr;
-    if (orchard_heap_create("device=cuda backing=elastic capacity=128MiB host_budget=256MiB move_unit=2MiB", &heap) != 0) {
+    if (orchard_heap_create("device=cuda backing=elastic capacity=128MiB host_budget=256MiB move_unit=2MiB", &heap) !=
+        0) {
         return fail("create");
     }
     alignas(orchard::heap_ref) unsigned char bytes[sizeof(orchard::heap_ref)];
@@ -112,7 +113,8 @@ int main() {
     }
     check_and_free<<<threads / 32, 32, 0, stream>>>(ref, arrays, counts + 1);
     unsigned found[2] = {1, 1};
-    if (cudaStreamSynchronize(stream) != cudaSuccess || cudaMemcpy(found, counts, 8, cudaMemcpyDefault) != cudaSuccess) {
+    if (cudaStreamSynchronize(stream) != cudaSuccess ||
+        cudaMemcpy(found, counts, 8, cudaMemcpyDefault) != cudaSuccess) {
         return fail("kernels");
     }
     const bool valid = orchard_heap_validate(heap) == 0;

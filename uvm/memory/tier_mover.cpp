@@ -55,8 +55,8 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
     }
     absl::Status status;
     // Behind the last order to the device, its spare memory has no use; it is destroyed while copies are under way.
-    const auto last = std::find_if(orders.rbegin(), orders.rend(),
-                                   [](const order& o) { return o.second == memory_tier::device; });
+    const auto last =
+        std::find_if(orders.rbegin(), orders.rend(), [](const order& o) { return o.second == memory_tier::device; });
     const auto end_of_device = static_cast<std::size_t>(orders.rend() - last);
     std::size_t next = 0;
     int begun = 0;

@@ -5,5 +5,5 @@
 /// The device side of Orchard: `orchard::heap_ref`. C++17 and later; a source that includes this file alone takes about
 /// a second longer to compile with nvcc -rdc=true, and about four without.
 
-#include "device/arrays/sampled_array.cuh"
 #include "device/heap_ref.cuh"
+#include "device/sampled_array.cuh"
