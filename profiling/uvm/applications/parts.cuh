@@ -19,14 +19,39 @@ using number = simt::plain<std::int32_t>;
 using index = simt::plain<std::uint32_t>;
 using counter = simt::device_word<std::uint32_t>;
 
+/// Returns the upper word of the product.
+ORCHARD_INLINE std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+#if ORCHARD_CUDA_PASS
+    return __umul64hi(a, b);
+#else
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+#endif
+}
+
 /// A view of an array in parts: element i is element i mod `per_thread` of the part of thread i / `per_thread`. For
-/// kernels, and on the emulated device for the host.
+/// kernels, and on the emulated device for the host. All accesses of the applications' kernels to their arrays go
+/// through `operator[]`.
 template <class T>
 struct parts {
-    const lane_array<T>* of_thread;  ///< [threads]
-    std::uint64_t per_thread;        ///< elements of each part
+    const lane_array<T>* of_thread = nullptr;  ///< [threads]
+    std::uint64_t per_thread = 0;              ///< elements of each part
+    std::uint64_t reciprocal = 0;              ///< (2^64 - 1) / `per_thread`, rounded down
 
-    ORCHARD_FN T& operator[](std::uint64_t i) const { return of_thread[i / per_thread][i % per_thread]; }
+    parts() = default;
+    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each)
+        : of_thread{all}, per_thread{each}, reciprocal{each == 0 ? 0 : ~std::uint64_t{0} / each} {}
+
+    /// Returns element `i`. Cost: a multiplication by the reciprocal, since a division of 64 bits takes a GPU some 70
+    /// instructions. Its quotient is at most 1 too small.
+    ORCHARD_FN T& operator[](std::uint64_t i) const {
+        std::uint64_t thread = high_product(i, reciprocal);
+        std::uint64_t element = i - thread * per_thread;
+        if (element >= per_thread) {
+            element -= per_thread;
+            ++thread;
+        }
+        return of_thread[thread][element];
+    }
 };
 
 /// Waits for the lanes of the warp that are still running, as a warp does after a loop that some lanes leave earlier.
