@@ -52,8 +52,8 @@ struct job {
     std::uint64_t samples = 4096;         ///< results that are checked; all of them if there are fewer
     std::uint64_t seed = 1;               ///< of the numbers, the graphs and the samples
     std::uint64_t accesses_of_piece = 0;  ///< of a launch, about; 0: 2^27, on the emulated device 2^20
-    std::function<absl::Status(heap&, void* stream)> between;  ///< called between two passes; may be empty
-    std::optional<corruption> corrupt;                         ///< for tests
+    std::function<absl::Status(heap&, void* stream)> between = {};  ///< called between two passes; may be empty
+    std::optional<corruption> corrupt = {};                         ///< for tests
 };
 
 /// What one run found. Times are those of kernels, in microseconds.
