@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "profiling/apps/trace_log.hpp"
 #include "runtime/heap/heap.hpp"
 #include "runtime/statistics/statistics.hpp"
 #include "uvm/geometry/layout.hpp"
@@ -52,6 +53,7 @@ struct job {
     std::uint64_t samples = 4096;         ///< results that are checked; all of them if there are fewer
     std::uint64_t seed = 1;               ///< of the numbers, the graphs and the samples
     std::uint64_t accesses_of_piece = 0;  ///< of a launch, about; 0: 2^27, on the emulated device 2^20
+    std::uint32_t trace_every = 0;        ///< record the first pass of each so many-th warp; 0: of none
     std::function<absl::Status(heap&, void* stream)> between = {};  ///< called between two passes; may be empty
     std::optional<corruption> corrupt = {};                         ///< for tests
 };
@@ -69,7 +71,8 @@ struct outcome {
     std::uint64_t nulls = 0;
     std::uint64_t checked = 0;
     std::uint64_t wrong = 0;
-    absl::Status error;  ///< what is wrong with the run: nulls, wrong results
+    trace_log::result recorded;  ///< of the first pass, whose time then includes it
+    absl::Status error;          ///< what is wrong with the run: nulls, wrong results
 
     /// Returns the device's share of the committed memory, 0 to 1, behind the passes.
     [[nodiscard]] double resident_share() const;

@@ -47,7 +47,22 @@ absl::Status app_run::begin() {
     if (status_.ok()) {
         tally_ = *std::move(made);
     }
+    if (status_.ok() && job_.trace_every != 0) {
+        const std::uint64_t warps =
+            simt::grid_for(threads(), threads_per_block).blocks * std::uint64_t{threads_per_block / simt::warp_size};
+        auto log = trace_log::create(on_, reinterpret_cast<std::uint64_t>(heap_.view().base), warps, job_.trace_every);
+        fail(log.status());
+        if (log.ok()) {
+            log_.emplace(*std::move(log));
+        }
+    }
     return status_;
+}
+
+void app_run::record(bool is_active) {
+    if (ok() && log_ && found_.pass_us.empty()) {
+        fail(log_->set_active(is_active));
+    }
 }
 
 std::uint64_t app_run::at_least_one(std::uint64_t items, const char* of) {
@@ -173,6 +188,11 @@ absl::StatusOr<outcome> app_run::end() {
         const auto stats = heap_.stats();
         fail(stats.status());
         found_.after = stats.ok() ? *stats : statistics{};
+    }
+    if (status_.ok() && log_) {
+        auto recorded = log_->read();
+        fail(recorded.status());
+        found_.recorded = recorded.ok() ? *std::move(recorded) : trace_log::result{};
     }
     // A launch that failed on a GPU ends the use of the GPU; one of these then fails, too.
     absl::Status freed;

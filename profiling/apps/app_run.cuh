@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <type_traits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -74,7 +74,9 @@ public:
     /// Runs a kernel of the application, as a part of the pass, with as many threads as the run has.
     template <class Kernel>
     void timed(const Kernel& kernel) {
+        record(true);
         pass_us_ += launch(kernel, threads());
+        record(false);
     }
     /// Returns true if this is the first pass and its kernels have taken the time that it may.
     [[nodiscard]] bool has_no_time_left() const { return found_.pass_us.empty() && pass_us_ >= job_.limit_s * 1e6; }
@@ -163,7 +165,7 @@ private:
         const std::uint64_t per_thread = (whole + threads() - 1) / threads() * together;
         auto* const table = keep_table<lane_array<T>>(threads());
         if (table == nullptr) {
-            return {nullptr, per_thread};
+            return {nullptr, per_thread, log_of_run()};
         }
         found_.allocate_us +=
             launch(allocate_parts<T>{heap_.ref(), table, counts(), threads(), per_thread, job_.how}, threads());
@@ -174,7 +176,7 @@ private:
                                           free_parts<T>{heap_.ref(), table, threads()}));
         });
         look_for_nulls();
-        return {table, per_thread};
+        return {table, per_thread, log_of_run()};
     }
     /// Returns a table of zero bytes that the run owns; null after an error.
     template <class T>
@@ -198,6 +200,9 @@ private:
         }
         ++checks_;
     }
+    [[nodiscard]] const applications::block_log* log_of_run() const { return log_ ? log_->device() : nullptr; }
+    /// Begins or ends the recording of the first pass, if there is a log.
+    void record(bool is_active);
     tally read();
     void look_for_nulls();
     void look_at_results();
@@ -207,6 +212,7 @@ private:
     const job& job_;
     simt::executor on_;
     device_array<tally> tally_;
+    std::optional<trace_log> log_;  ///< if the job wants a trace
     std::vector<std::shared_ptr<void>> tables_;
     std::vector<std::function<absl::Status()>> frees_;  ///< of each array
     outcome found_;

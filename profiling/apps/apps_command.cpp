@@ -34,6 +34,7 @@ struct arguments {
     std::vector<std::string> layouts;
     matrix all;
     std::string resume;
+    std::string trace;
     command_line::json_option json;
 };
 
@@ -79,6 +80,12 @@ absl::Status complete(arguments& a) {
     }
     if (a.all.backings.empty()) {
         a.all.backings.push_back(a.all.heap.backing);  // of the environment
+    }
+    if (a.trace.empty()) {
+        a.all.each.trace_every = 0;
+    } else if (status.ok() &&
+               a.all.what.size() * a.all.bytes.size() * a.all.layouts.size() * a.all.backings.size() != 1) {
+        return absl::InvalidArgumentError("--trace: give one application, size, layout and backing");
     }
     return status;
 }
@@ -160,6 +167,13 @@ absl::Status run(arguments& a) {
     if (!out.ok()) {
         return out.status();
     }
+    auto trace = command_line::open_if_named(a.trace, command_line::readable_by::owner);
+    if (!trace.ok()) {
+        return trace.status();
+    }
+    if (trace->has_value()) {
+        a.all.done = [&](const outcome& found) { return (*trace)->commit(found.recorded.trace); };
+    }
     print_header(out->text());
     const absl::Status status = run_matrix(a.all, *rows, [&](const ordered_json& all) {
         print_row(out->text(), all.back());
@@ -191,6 +205,7 @@ void declare(CLI::App& app, arguments& a) {
     a.bytes = {"1GiB"};
     a.layouts = {"linear"};
     job& j = a.all.each;
+    j.trace_every = 16;
     app.add_option("application", a.name, help_of_names())->required();
     // What runs twice with the same memory keeps it: no memory is given back between two runs.
     a.all.heap.decay = absl::ZeroDuration();
@@ -230,6 +245,13 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--seed", j.seed, "Seed of numbers and graphs")->type_name("N");
     app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")
         ->type_name("FILE");
+    app.add_option(
+           "--trace", a.trace,
+           "Record the VA blocks (2 MiB) that warps access in the first pass, for orchard uvm --trace; of one run")
+        ->type_name("FILE");
+    app.add_option("--trace-every", j.trace_every, "Each so many-th warp is recorded (1 to 32,768)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 32'768).description(""));
     command_line::add_json(app, a.json, "Write the rows, after each run,");
 }
 

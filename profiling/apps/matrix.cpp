@@ -137,6 +137,14 @@ private:
             return absl::Status(found.status().code(), absl::StrFormat("%s: %s", a.name, found.status().message()));
         }
         add_outcome(row, *found);
+        if (matrix_.each.trace_every != 0) {
+            row["trace_every"] = matrix_.each.trace_every;
+            row["trace_accesses"] = found->recorded.accesses;
+            row["trace_lost"] = found->recorded.lost;
+        }
+        if (absl::Status status = matrix_.done ? matrix_.done(*found) : absl::OkStatus(); !status.ok()) {
+            return status;
+        }
         ++done_;
         if (!found->error.ok()) {
             first_failure_ = failed_ == 0 ? absl::StrFormat("%s: %s", a.name, found->error.message()) : first_failure_;

@@ -33,7 +33,8 @@ struct matrix {
     std::vector<backing_option> backings;
     std::vector<std::uint64_t> bytes;
     std::vector<layout> layouts;
-    job each;  ///< of all runs, but for bytes and layout
+    job each;                                          ///< of all runs, but for bytes and layout
+    std::function<absl::Status(const outcome&)> done;  ///< called after each run; may be empty
 };
 
 /// Called with all rows so far when there is another one. Errors end the runs.

@@ -15,6 +15,7 @@
 
 #include "runtime/cli/command_line.hpp"
 #include "tests/options/clean_environment.hpp"
+#include "uvm/model/trace_file.hpp"
 
 namespace orchard::test {
 namespace {
@@ -125,6 +126,21 @@ TEST_F(AppsCommand, RunsTheOthersWhereMemoryIsShortAndFails) {
     EXPECT_FALSE(found["rows"][0].contains("error"));
     EXPECT_THAT(found["rows"][1].at("error").get<std::string>(), HasSubstr("parts of arrays are missing"));
     EXPECT_GT(found["rows"][1].at("nulls"), 0);
+}
+
+TEST_F(AppsCommand, WritesATraceOfOneRun) {
+    const std::string trace = file_ + ".trace";
+    const auto result = run({"stencil", "--trace", trace, "--trace-every", "1", "--json", file_});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const ordered_json row = document().at("rows").at(0);
+    EXPECT_EQ(row.at("trace_every"), 1);
+    EXPECT_EQ(row.at("trace_lost"), 0);
+    const auto loaded = uvm_model::trace::load(trace);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(loaded->header().accesses, row.at("trace_accesses").get<std::uint64_t>());
+    EXPECT_EQ(loaded->header().warps, 2u);
+    std::filesystem::remove(trace);
+    EXPECT_THAT(run({"all", "--trace", trace}).err, HasSubstr("--trace: give one application"));
 }
 
 TEST_F(AppsCommand, NamesWhatItDoesNotKnow) {

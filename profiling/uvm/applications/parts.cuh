@@ -11,6 +11,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "device/simt/launch.cuh"
+#include "profiling/uvm/applications/block_log.cuh"
 
 namespace orchard::applications {
 
@@ -28,6 +29,16 @@ ORCHARD_INLINE std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
 #endif
 }
 
+/// True for words that several threads change at the same time.
+template <class T>
+struct is_shared_word {
+    static constexpr bool value = false;
+};
+template <class T>
+struct is_shared_word<simt::device_word<T>> {
+    static constexpr bool value = true;
+};
+
 /// A view of an array in parts: element i is element i mod `per_thread` of the part of thread i / `per_thread`. For
 /// kernels, and on the emulated device for the host. All accesses of the applications' kernels to their arrays go
 /// through `operator[]`.
@@ -37,9 +48,11 @@ struct parts {
     std::uint64_t per_thread = 0;              ///< elements of each part
     std::uint64_t reciprocal = 0;              ///< (2^64 - 1) / `per_thread`, rounded down
 
+    const block_log* log = nullptr;  ///< records accesses; null: none
+
     parts() = default;
-    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each)
-        : of_thread{all}, per_thread{each}, reciprocal{each == 0 ? 0 : ~std::uint64_t{0} / each} {}
+    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr)
+        : of_thread{all}, per_thread{each}, reciprocal{each == 0 ? 0 : ~std::uint64_t{0} / each}, log{into} {}
 
     /// Returns element `i`. Cost: a multiplication by the reciprocal, since a division of 64 bits takes a GPU some 70
     /// instructions. Its quotient is at most 1 too small.
@@ -50,7 +63,11 @@ struct parts {
             element -= per_thread;
             ++thread;
         }
-        return of_thread[thread][element];
+        T& found = of_thread[thread][element];
+        if (log != nullptr) {
+            log->note(&found, is_shared_word<T>::value);
+        }
+        return found;
     }
 };
 
