@@ -147,6 +147,11 @@ public:
         if (!ok()) {
             return 0;
         }
+        // Else the driver would load the kernel between the two events that measure its first launch.
+        fail(to_status(simt::preload<Kernel>(on_)));
+        if (!ok()) {
+            return 0;
+        }
         const auto done = simt::launch(on_, simt::grid_for(threads_of_launch, threads_per_block), kernel);
         fail(to_status(done));
         return done.microseconds;

@@ -215,6 +215,7 @@ void declare(CLI::App& app, arguments& a) {
     app.remove_option(app.get_option("--layout"));
     app.add_option("--bytes", a.bytes, "Bytes of all arrays together, or a list: 1GiB,8GiB")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("BYTES")
         ->default_str("1GiB");
     app.add_option(
@@ -222,27 +223,34 @@ void declare(CLI::App& app, arguments& a) {
            "Backings of the heaps, or a list: elastic, fixed, managed (docs/backings.md); by default the heap's "
            "choice")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("BACKING");
     app.add_option("--layout", a.layouts, "Layout of the arrays, or a list: linear,interleaved:64K")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("LAYOUT")
         ->default_str("linear");
     app.add_option("--threads", j.threads, "Threads, each with an equal part of each array (1 to 1,048,576)")
+        ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20).description(""));
     app.add_option("--passes", j.passes, "Passes of each application over its work (1 to 10,000)")
+        ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(1, 10'000).description(""));
     app.add_option("--part", j.part, "Most of its work that a pass does, above 0, up to 1")
+        ->capture_default_str()
         ->type_name("SHARE")
         ->check(CLI::Range(1e-6, 1.0).description(""));
     app.add_option("--limit", j.limit_s, "Most kernel time of a pass, about: the first one ends there (0.001 to 60)")
+        ->capture_default_str()
         ->type_name("SECONDS")
         ->check(CLI::Range(0.001, 60.0).description(""));
     app.add_option("--samples", j.samples, "Results that are checked, at random; all if there are fewer")
+        ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30).description(""));
-    app.add_option("--seed", j.seed, "Seed of numbers and graphs")->type_name("N");
+    app.add_option("--seed", j.seed, "Seed of numbers and graphs")->capture_default_str()->type_name("N");
     app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")
         ->type_name("FILE");
     app.add_option(
@@ -250,6 +258,7 @@ void declare(CLI::App& app, arguments& a) {
            "Record the VA blocks (2 MiB) that warps access in the first pass, for orchard uvm --trace; of one run")
         ->type_name("FILE");
     app.add_option("--trace-every", j.trace_every, "Each so many-th warp is recorded (1 to 32,768)")
+        ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(1, 32'768).description(""));
     command_line::add_json(app, a.json, "Write the rows, after each run,");

@@ -76,6 +76,12 @@ TEST_F(AppsCommand, RunsEachBackingAndLayoutAndWritesRows) {
     EXPECT_FALSE(row.contains("error"));
 }
 
+TEST_F(AppsCommand, TakesItsListsBeforeTheName) {
+    const auto result = run({"--bytes", "2MiB", "--layout", "linear,interleaved:4K", "gemm", "--json", file_});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(document().at("rows").size(), 4u);  // 1 MiB is given, too
+}
+
 TEST_F(AppsCommand, ResumesWhatIsMissingAndWhatFailed) {
     ASSERT_EQ(run({"spmv", "--json", file_}).code, 0);
     ordered_json before = document();
