@@ -22,8 +22,8 @@ namespace orchard::apps {
 /// The log of one run. One thread of the host.
 class trace_log {
 public:
-    /// The most bytes of entries; a trace takes less.
-    static constexpr std::uint64_t most_bytes = 16 << 20;
+    /// The most bytes of entries, of 8 B each. In a trace, an entry takes 3 to 6 B, and never more than 16.
+    static constexpr std::uint64_t most_bytes = 8 << 20;
 
     /// Returns a log that is not active. @param base  beginning of the heap; @param warps  of the launches; @param
     /// every each so many-th is recorded. Errors: those of `device_array`; InvalidArgument if `every` is 0.

@@ -195,6 +195,26 @@ TEST(Apps, BfsHasExactlyOneRightLevelForAVertex) {
     }
 }
 
+TEST(Apps, RunInMemoryOfBothTiers) {
+    auto h = heap::create({.device = device_option::emulated,
+                           .backing = backing_option::elastic,
+                           .capacity = 8 * mib,
+                           .host_budget = 64 * mib,
+                           .decay = absl::ZeroDuration()});
+    ASSERT_TRUE(h.ok()) << h.status();
+    for (const app& a : apps::apps()) {
+        job j = small();
+        j.bytes = 16 * mib;
+        j.passes = 1;
+        j.accesses_of_piece = 0;
+        const auto found = run_app(*h, a, j);
+        ASSERT_TRUE(found.ok()) << a.name << ": " << found.status();
+        EXPECT_TRUE(found->error.ok()) << a.name << ": " << found->error;
+        EXPECT_GT(found->resident_share(), 0);
+        EXPECT_LT(found->resident_share(), 0.6);
+    }
+}
+
 TEST(Apps, OfAnyNumberOfThreads) {
     heap h = make_heap();
     for (const app& a : apps::apps()) {
