@@ -106,9 +106,13 @@ std::uint64_t app_run::items_of_piece(const work& w) const {
     return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(items), 1, w.items);
 }
 
+double app_run::wanted_share_of(std::uint64_t items) const {
+    constexpr double rounding = 1e-12;  // far more than that of a double, far less than an item
+    return job_.part * static_cast<double>(items) * (1 - rounding);
+}
+
 std::uint64_t app_run::wanted_of(std::uint64_t items) const {
-    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::ceil(job_.part * static_cast<double>(items))), 1,
-                                     items);
+    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::ceil(wanted_share_of(items))), 1, items);
 }
 
 void app_run::check_number(std::uint64_t found, std::uint64_t right) {

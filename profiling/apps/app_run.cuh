@@ -111,7 +111,9 @@ public:
         return passes(
             w, [] {}, piece, [] {});
     }
-    /// Returns the items of `items` that a pass may do at most, by `job::part`.
+    /// Return the items of `items` that a pass may do at most, by `job::part`; whole ones, at least 1. A part that
+    /// another run did gives as many items again.
+    [[nodiscard]] double wanted_share_of(std::uint64_t items) const;
     [[nodiscard]] std::uint64_t wanted_of(std::uint64_t items) const;
 
     /// Checks a sample of `results` by `is_right`, a function object for kernels that looks at array `of`.

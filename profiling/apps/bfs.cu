@@ -62,15 +62,24 @@ struct search {
     /// Runs a pass.
     void pass() {
         const std::uint64_t vertices = s.threads() * each;
-        const auto wanted = static_cast<double>(s.wanted_of(vertices));
         std::uint64_t at_level = 1;  // the root
         double looked_at = 0;        // levels read
         double examined = 0;         // vertices whose neighbours were marked
         std::uint64_t launches = 0;
         s.fill(level, vertices, start_level{});
-        for (marked = 0; at_level != 0 && examined < wanted && launches < most_launches && s.ok();) {
-            const std::uint64_t last = search_one_level(launches);
-            const double share = static_cast<double>(last) / static_cast<double>(each);
+        for (marked = 0; at_level != 0 && is_wanted(examined) && launches < most_launches && s.ok();) {
+            s.zero(reached);
+            std::uint64_t last = 0;  // of each thread's vertices
+            double share = 0;        // of the level
+            while (last < each && is_wanted(examined + share * static_cast<double>(at_level)) &&
+                   launches < most_launches && s.ok()) {
+                const std::uint64_t first = last;
+                last = std::min(each, first + step);
+                share = static_cast<double>(last) / static_cast<double>(each);
+                s.timed(search_level<std::uint64_t>{graph, level, reached, s.threads(), each, first, last, marked});
+                ++launches;
+                most_launches = s.has_no_time_left() ? launches : most_launches;
+            }
             looked_at += share * static_cast<double>(vertices);
             examined += share * static_cast<double>(at_level);
             at_level = s.value_of(reached);
@@ -80,19 +89,8 @@ struct search {
         s.end_pass(examined / static_cast<double>(vertices),
                    4 * looked_at + examined * (2 * 8 + random_graph::degree * 2 * 4));
     }
-    /// Returns the vertices of each thread that were looked at: all of them, or fewer if the pass ends here.
-    std::uint64_t search_one_level(std::uint64_t& launches) {
-        s.zero(reached);
-        std::uint64_t last = 0;
-        while (last < each && launches < most_launches && s.ok()) {
-            const std::uint64_t first = last;
-            last = std::min(each, first + step);
-            s.timed(search_level<std::uint64_t>{graph, level, reached, s.threads(), each, first, last, marked});
-            ++launches;
-            most_launches = s.has_no_time_left() ? launches : most_launches;
-        }
-        return last;
-    }
+    /// Returns true if a pass that has examined so many vertices goes on.
+    [[nodiscard]] bool is_wanted(double examined) const { return examined < s.wanted_share_of(s.threads() * each); }
 };
 
 }  // namespace

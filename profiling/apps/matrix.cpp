@@ -6,6 +6,7 @@
 #include "profiling/apps/matrix.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "absl/strings/str_format.h"
@@ -132,6 +133,7 @@ private:
             }
             h.emplace(*std::move(made));
         }
+        j.part = std::min(j.part, least_part(row));
         const auto found = run_app(*h, a, j);
         if (!found.ok()) {
             return absl::Status(found.status().code(), absl::StrFormat("%s: %s", a.name, found.status().message()));
@@ -153,6 +155,20 @@ private:
         rows_.push_back(std::move(row));
         return tell_(rows_);
     }
+    /// Returns the least part that a run of the same application and size has done; 1 if there is none. Another layout
+    /// or backing then does the same work.
+    [[nodiscard]] double least_part(const ordered_json& key) const {
+        double least = 1;
+        for (const ordered_json& row : rows_) {
+            const bool is_like = std::all_of(same_work.begin(), same_work.end(), [&](const char* member) {
+                return row.value(member, ordered_json()) == key.at(member);
+            });
+            if (is_like && !row.contains("error")) {
+                least = std::min(least, row.value("part", 1.0));
+            }
+        }
+        return least;
+    }
     /// Returns true if there is a row without an error; removes one with an error.
     bool has(const ordered_json& key) {
         for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -166,6 +182,9 @@ private:
         }
         return false;
     }
+
+    /// The members of rows that are the same where the work is.
+    static constexpr std::array<const char*, 5> same_work{"application", "bytes", "threads", "seed", "most_part"};
 
     const matrix& matrix_;
     ordered_json& rows_;

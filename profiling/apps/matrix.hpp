@@ -9,6 +9,9 @@
 ///         for each size, ascending, so that memory is committed only where it is needed
 ///             for each layout, for each application: a run, unless a row of it is there
 ///
+/// A run does no greater part of its work than the earlier ones of the same application and size did: the limit of time
+/// that the first of them met so holds for all, and layouts compare.
+///
 /// A row is a flat JSON object. Its first members say what was run; of a run whose results were wrong, or for which the
 /// memory was too little, `error` has the reason.
 

@@ -131,6 +131,12 @@ TEST_P(EachApp, DoesAPartOfItsWork) {
     EXPECT_EQ(first->pass_us.size(), 2u);
     EXPECT_LT(first->part, 0.6);
     EXPECT_GT(first->part, 0);
+    // A run that is asked for this part does the same.
+    j.part = first->part;
+    j.limit_s = 1000;
+    const auto again = run_app(h, GetParam(), j);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->part, first->part);
 }
 
 TEST_P(EachApp, SaysThatMemoryIsShortAndLeavesTheHeapEmpty) {

@@ -107,6 +107,28 @@ TEST_F(AppsCommand, ResumesWhatIsMissingAndWhatFailed) {
     EXPECT_EQ(document().at("rows").size(), 3u);
 }
 
+TEST_F(AppsCommand, DoesNoGreaterPartThanTheRunsBefore) {
+    for (const char* name : {"spmv", "bfs"}) {
+        std::filesystem::remove(file_);
+        ASSERT_EQ(run({name, "--json", file_}).code, 0);
+        ordered_json before = document();
+        EXPECT_EQ(before["rows"][0]["part"], 1);
+        before["rows"][0]["part"] = 0.25;
+        write(before);
+        ASSERT_EQ(run({name, "--layout", "interleaved:4K,interleaved:64K", "--resume", file_, "--json", file_}).code,
+                  0);
+        const ordered_json after = document();
+        ASSERT_EQ(after.at("rows").size(), 3u);
+        EXPECT_GE(after["rows"][1].at("part"), 0.25);
+        EXPECT_LT(after["rows"][1].at("part"), 1);
+        EXPECT_GE(after["rows"][2].at("part"), 0.25);
+        EXPECT_LT(after["rows"][2].at("part"), 1);
+        // Another size is other work.
+        ASSERT_EQ(run({name, "--bytes", "2MiB", "--resume", file_, "--json", file_}).code, 0);
+        EXPECT_EQ(document().at("rows").back().at("part"), 1);
+    }
+}
+
 TEST_F(AppsCommand, BeginsWithoutAFileToResume) {
     const auto result = run({"gemm", "--resume", file_, "--json", file_});
     EXPECT_EQ(result.code, 0) << result.err;
