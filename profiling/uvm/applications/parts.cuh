@@ -29,6 +29,27 @@ ORCHARD_INLINE std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
 #endif
 }
 
+/// The place of an element of an array in parts.
+struct part_place {
+    std::uint64_t thread;
+    std::uint64_t element;  ///< of the thread's part
+};
+/// Returns the divisor's reciprocal for `place_in_parts`: (2^64 - 1) / `per_thread`, rounded down; 0 for 0.
+ORCHARD_INLINE std::uint64_t reciprocal_of(std::uint64_t per_thread) {
+    return per_thread == 0 ? 0 : ~std::uint64_t{0} / per_thread;
+}
+/// Returns `i` / `per_thread` and the remainder. Cost: a multiplication by the reciprocal, since a division of 64 bits
+/// takes a GPU some 70 instructions. The product's quotient is at most 1 too small.
+ORCHARD_INLINE part_place place_in_parts(std::uint64_t i, std::uint64_t per_thread, std::uint64_t reciprocal) {
+    part_place at{high_product(i, reciprocal), 0};
+    at.element = i - at.thread * per_thread;
+    if (at.element >= per_thread) {
+        at.element -= per_thread;
+        ++at.thread;
+    }
+    return at;
+}
+
 /// True for words that several threads change at the same time.
 template <class T>
 struct is_shared_word {
@@ -46,24 +67,18 @@ template <class T>
 struct parts {
     const lane_array<T>* of_thread = nullptr;  ///< [threads]
     std::uint64_t per_thread = 0;              ///< elements of each part
-    std::uint64_t reciprocal = 0;              ///< (2^64 - 1) / `per_thread`, rounded down
+    std::uint64_t reciprocal = 0;              ///< `reciprocal_of(per_thread)`
 
     const block_log* log = nullptr;  ///< records accesses; null: none
 
     parts() = default;
     ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr)
-        : of_thread{all}, per_thread{each}, reciprocal{each == 0 ? 0 : ~std::uint64_t{0} / each}, log{into} {}
+        : of_thread{all}, per_thread{each}, reciprocal{reciprocal_of(each)}, log{into} {}
 
-    /// Returns element `i`. Cost: a multiplication by the reciprocal, since a division of 64 bits takes a GPU some 70
-    /// instructions. Its quotient is at most 1 too small.
+    /// Returns element `i`.
     ORCHARD_FN T& operator[](std::uint64_t i) const {
-        std::uint64_t thread = high_product(i, reciprocal);
-        std::uint64_t element = i - thread * per_thread;
-        if (element >= per_thread) {
-            element -= per_thread;
-            ++thread;
-        }
-        T& found = of_thread[thread][element];
+        const part_place at = place_in_parts(i, per_thread, reciprocal);
+        T& found = of_thread[at.thread][at.element];
         if (log != nullptr) {
             log->note(&found, is_shared_word<T>::value);
         }
