@@ -100,19 +100,20 @@ TEST_P(json_of_commands, names_a_file_that_cannot_be_written) {
     EXPECT_THAT(result.err, HasSubstr("/nonexistent/a.json: cannot be written"));
 }
 
-INSTANTIATE_TEST_SUITE_P(all, json_of_commands,
-                         testing::Values(one_command{"info", "gpus"}, one_command{"options", "options"},
-                                         one_command{"quickstart --device emulated", "statistics"},
-                                         one_command{"layouts --device emulated", "rows"},
-                                         one_command{"walk --rmat 6 --device emulated", "statistics"},
-                                         one_command{"demo --walkers 10 --device emulated", "statistics"},
-                                         one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
-                                         one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB",
-                                                     "rows"}),
-                         [](const testing::TestParamInfo<one_command>& about) {
-                             const std::string words = about.param.words;
-                             return words.substr(0, words.find(' '));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    all, json_of_commands,
+    testing::Values(one_command{"info", "gpus"}, one_command{"options", "options"},
+                    one_command{"quickstart --device emulated", "statistics"},
+                    one_command{"layouts --device emulated", "rows"},
+                    one_command{"walk --rmat 6 --device emulated", "statistics"},
+                    one_command{"demo --walkers 10 --device emulated", "statistics"},
+                    one_command{"apps gemm --bytes 1MiB --threads 64 --passes 1 --device emulated", "rows"},
+                    one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
+                    one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),
+    [](const testing::TestParamInfo<one_command>& about) {
+        const std::string words = about.param.words;
+        return words.substr(0, words.find(' '));
+    });
 
 TEST(json_option, may_stand_before_another_option) {
     const outcome result =

@@ -88,6 +88,25 @@ TEST(Session, PartsBelongToThreadsAndAreRecordedWhereTheyLie) {
     EXPECT_EQ(all[1][0].size(), 8u);
 }
 
+TEST(Parts, HaveThePlacesThatADivisionGives) {
+    const std::uint64_t greatest = ~std::uint64_t{0};
+    for (const std::uint64_t each :
+         {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{7}, std::uint64_t{1} << 20,
+          (std::uint64_t{1} << 32) - 1, (std::uint64_t{1} << 32) + 1, greatest / 2, greatest}) {
+        const std::uint64_t reciprocal = applications::reciprocal_of(each);
+        // Around multiples of the divisor, small ones and the greatest.
+        for (const std::uint64_t part : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{1} << 20,
+                                         greatest / each - 1, greatest / each}) {
+            for (const int beside : {-1, 0, 1}) {
+                const std::uint64_t i = part * each + static_cast<std::uint64_t>(beside);
+                const applications::part_place at = applications::place_in_parts(i, each, reciprocal);
+                EXPECT_EQ(at.thread, i / each) << i << " by " << each;
+                EXPECT_EQ(at.element, i % each) << i << " by " << each;
+            }
+        }
+    }
+}
+
 TEST(Session, AWrongResultIsAnError) {
     auto s = session::create(few(), 1 << 20);
     ASSERT_TRUE(s.ok()) << s.status();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiling/uvm/applications/b_plus_tree.cuh"
 #include "profiling/uvm/applications/session.hpp"
 #include "profiling/uvm/applications/values.hpp"
 
@@ -16,18 +17,7 @@ namespace {
 
 constexpr std::uint64_t keys_of_scale = 64;  // of a thread
 constexpr std::uint64_t lookups = 32;        // of a thread
-constexpr std::uint64_t key_spacing = 8;     // the i-th key is one of as many numbers
-constexpr std::uint32_t absent = ~std::uint32_t{0};
-
-// A node, in words. An inner node has children 0 to count - 1; its keys 1 to count - 1 are the least keys below these
-// children. A leaf has values for its keys 0 to count - 1.
-//
-//      0       1 ... 15   16       17 ... 31
-//     | count | keys     | unused | children or values |
-constexpr std::uint64_t node_words = 32;
-constexpr std::uint64_t first_key = 1;
-constexpr std::uint64_t first_child = 17;
-constexpr std::uint64_t filled = 12;  // children or keys of a node when it is built
+using namespace kernels::b_plus_tree;
 
 /// The tree as words, built on the host.
 struct tree {
@@ -67,46 +57,6 @@ struct tree {
     }
 };
 
-/// Each thread looks up its keys, one after the other, and stores the value or `absent`.
-struct look_up {
-    parts<index> nodes;   ///< words of all nodes
-    parts<index> wanted;  ///< [threads][lookups]: keys
-    parts<index> found;   ///< [threads][lookups]: results
-    std::uint64_t threads;
-    std::uint32_t root;
-    std::uint32_t levels;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t t = at.global_thread();
-        for (std::uint64_t i = t * lookups; t < threads && i < (t + 1) * lookups; ++i) {
-            const std::uint32_t key = wanted[i].get();
-            std::uint32_t node = root;
-            for (std::uint32_t level = 0; level < levels; ++level) {
-                node = word(node, first_child + place_of(node, key));
-            }
-            const std::uint32_t place = place_of(node, key);
-            const std::uint32_t answer =
-                word(node, first_key + place) == key ? word(node, first_child + place) : absent;
-            // The lanes meet behind loops that end at different times, here and in `place_of`.
-            reconverge();
-            found[i].set(answer);
-        }
-    }
-    ORCHARD_FN std::uint32_t word(std::uint32_t node, std::uint64_t at) const {
-        return nodes[node * node_words + at].get();
-    }
-    /// Returns the index of the last of the node's keys that is not above `key`; 0 if all are above it.
-    ORCHARD_FN std::uint32_t place_of(std::uint32_t node, std::uint32_t key) const {
-        const std::uint32_t count = word(node, 0);
-        std::uint32_t place = 0;
-        while (place + 1 < count && word(node, first_key + place + 1) <= key) {
-            ++place;
-        }
-        reconverge();
-        return place;
-    }
-};
-
 /// Fills the tree, looks up, and compares with the sorted keys: key i is one of eight numbers, so that its index
 /// follows from the key.
 void search(session& s, const parameters& p) {
@@ -128,7 +78,8 @@ void search(session& s, const parameters& p) {
                                       [&](std::uint64_t i) { return i < t.words.size() ? t.words[i] : 0; });
     const auto wanted = s.array<index>(p.threads * lookups, lookups, of_wanted);
     const auto found = s.array<index>(p.threads * lookups, lookups, [](std::uint64_t) { return 0; });
-    s.launch(look_up{nodes.view(), wanted.view(), found.view(), p.threads, t.root, t.levels});
+    s.launch(look_up<std::uint32_t>{nodes.view(), wanted.view(), found.view(), p.threads, lookups, 0, lookups, t.root,
+                                    t.levels});
     std::vector<std::int64_t> right;
     for (std::uint64_t i = 0; i < p.threads * lookups; ++i) {
         const std::uint32_t key = of_wanted(i);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiling/uvm/applications/bfs.cuh"
 #include "profiling/uvm/applications/session.hpp"
 #include "profiling/uvm/applications/values.hpp"
 
@@ -14,41 +15,7 @@ namespace orchard::applications {
 namespace {
 
 constexpr std::uint64_t vertices_of_scale = 16;  // of a thread
-constexpr std::uint32_t unreached = ~std::uint32_t{0};
-
-/// One level: each thread looks at its vertices, and marks the neighbours of those at depth `depth`.
-struct search_level {
-    graph_view graph;
-    parts<counter> level;  ///< [vertices]: level of each; `unreached` at first
-    counter* reached;      // number of vertices that this level reached
-    std::uint64_t threads;
-    std::uint64_t each;   ///< vertices of a thread
-    std::uint32_t depth;  ///< the level whose neighbours are marked
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t t = at.global_thread();
-        for (std::uint64_t v = t * each; t < threads && v < (t + 1) * each; ++v) {
-            // Relaxed, here and below: the previous launch wrote the values that this level reads.
-            if (level[v].template load<simt::order::relaxed>() == depth) {
-                const std::uint32_t end = graph.begin[v + 1].get();
-                // Edges of a vertex: their number differs much, since the graph is of a power law.
-                for (std::uint32_t e = graph.begin[v].get(); e < end; ++e) {
-                    reach(graph.to[e].get());
-                }
-            }
-            // Few lanes have a vertex of this level: the others wait here, as on a GPU.
-            reconverge();
-        }
-    }
-    /// Marks a vertex if no other thread has. Of several threads that find it, one counts it.
-    ORCHARD_FN void reach(std::uint32_t v) const {
-        // The load first, so that a vertex that was reached before costs no atomic.
-        std::uint32_t found = level[v].template load<simt::order::relaxed>();
-        if (found == unreached && level[v].template compare_exchange<simt::order::relaxed>(found, depth + 1)) {
-            reached->fetch_add<simt::order::relaxed>(1);
-        }
-    }
-};
+using namespace kernels::bfs;
 
 /// Returns the level of each vertex.
 std::vector<std::int64_t> levels_from(const uvm_model::csr& graph, std::uint64_t source) {
@@ -77,12 +44,13 @@ void search(session& s, const parameters& p, const uvm_model::csr& graph) {
         s.array<counter>(graph.vertices(), 1, [&](std::uint64_t v) { return v == source ? 0 : unreached; });
     auto reached = device_array<counter>::create(simt::executor{}, 1);
     s.fail(reached.status());
+    const std::uint64_t each = vertices_of_scale * p.scale;
     // 1: the first level has the source.
     counter count{1};
     for (std::uint32_t depth = 0; s.status().ok() && count.load<simt::order::relaxed>() != 0; ++depth) {
         s.fail(reached->zero());
         s.launch(
-            search_level{dealt.view(), level.view(), reached->data(), p.threads, vertices_of_scale * p.scale, depth});
+            search_level<std::uint32_t>{dealt.view(), level.view(), reached->data(), p.threads, each, 0, each, depth});
         s.fail(reached->download({&count, 1}));
     }
     s.expect("bfs", s.contents(level, graph.vertices()), levels_from(graph, source));

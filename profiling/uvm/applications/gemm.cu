@@ -11,41 +11,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiling/uvm/applications/gemm.cuh"
 #include "profiling/uvm/applications/session.hpp"
 #include "profiling/uvm/applications/values.hpp"
 
 namespace orchard::applications {
 namespace {
 
-constexpr std::uint64_t columns = 8;           // of B and C
-constexpr std::uint64_t inner_of_scale = 128;  ///< columns of A and rows of B, for scale 1
+using namespace kernels::gemm;
 
-/// Thread t computes row t of C, in registers until the end.
-struct multiply {
-    parts<number> a;      ///< [rows][inner]
-    parts<number> b;      ///< [inner][columns]
-    parts<number> c;      ///< [rows][columns]
-    std::uint64_t rows;   ///< of A and C: one for each thread
-    std::uint64_t inner;  ///< columns of A, rows of B
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t row = at.global_thread();
-        if (row >= rows) {
-            return;
-        }
-        // All columns at once, so that A is read once.
-        std::int32_t sums[columns] = {};
-        for (std::uint64_t k = 0; k < inner; ++k) {
-            const std::int32_t factor = a[row * inner + k].get();
-            for (std::uint64_t j = 0; j < columns; ++j) {
-                sums[j] += factor * b[k * columns + j].get();
-            }
-        }
-        for (std::uint64_t j = 0; j < columns; ++j) {
-            c[row * columns + j].set(sums[j]);
-        }
-    }
-};
+constexpr std::uint64_t inner_of_scale = 128;  // columns of A and rows of B, for scale 1
 
 }  // namespace
 
@@ -59,7 +34,7 @@ absl::StatusOr<uvm_model::trace> gemm(const parameters& p) {
         const auto a = s.array<number>(p.threads * inner, inner, of_a);
         const auto b = s.array<number>(inner * columns, columns, of_b);
         const auto c = s.array<number>(p.threads * columns, columns, [](std::uint64_t) { return 0; });
-        s.launch(multiply{a.view(), b.view(), c.view(), p.threads, inner});
+        s.launch(multiply{a.view(), b.view(), c.view(), p.threads, inner, 0, inner});
         std::vector<std::int64_t> right(p.threads * columns);
         for (std::uint64_t row = 0; row < p.threads; ++row) {
             for (std::uint64_t k = 0; k < inner; ++k) {

@@ -11,6 +11,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "device/simt/launch.cuh"
+#include "profiling/uvm/applications/block_log.cuh"
 
 namespace orchard::applications {
 
@@ -19,14 +20,70 @@ using number = simt::plain<std::int32_t>;
 using index = simt::plain<std::uint32_t>;
 using counter = simt::device_word<std::uint32_t>;
 
+/// Returns the upper word of the product.
+ORCHARD_INLINE std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+#if ORCHARD_CUDA_PASS
+    return __umul64hi(a, b);
+#else
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+#endif
+}
+
+/// The place of an element of an array in parts.
+struct part_place {
+    std::uint64_t thread;
+    std::uint64_t element;  ///< of the thread's part
+};
+/// Returns the divisor's reciprocal for `place_in_parts`: (2^64 - 1) / `per_thread`, rounded down; 0 for 0.
+ORCHARD_INLINE std::uint64_t reciprocal_of(std::uint64_t per_thread) {
+    return per_thread == 0 ? 0 : ~std::uint64_t{0} / per_thread;
+}
+/// Returns `i` / `per_thread` and the remainder. Cost: a multiplication by the reciprocal, since a division of 64 bits
+/// takes a GPU some 70 instructions. The product's quotient is at most 1 too small.
+ORCHARD_INLINE part_place place_in_parts(std::uint64_t i, std::uint64_t per_thread, std::uint64_t reciprocal) {
+    part_place at{high_product(i, reciprocal), 0};
+    at.element = i - at.thread * per_thread;
+    if (at.element >= per_thread) {
+        at.element -= per_thread;
+        ++at.thread;
+    }
+    return at;
+}
+
+/// True for words that several threads change at the same time.
+template <class T>
+struct is_shared_word {
+    static constexpr bool value = false;
+};
+template <class T>
+struct is_shared_word<simt::device_word<T>> {
+    static constexpr bool value = true;
+};
+
 /// A view of an array in parts: element i is element i mod `per_thread` of the part of thread i / `per_thread`. For
-/// kernels, and on the emulated device for the host.
+/// kernels, and on the emulated device for the host. All accesses of the applications' kernels to their arrays go
+/// through `operator[]`.
 template <class T>
 struct parts {
-    const lane_array<T>* of_thread;  ///< [threads]
-    std::uint64_t per_thread;        ///< elements of each part
+    const lane_array<T>* of_thread = nullptr;  ///< [threads]
+    std::uint64_t per_thread = 0;              ///< elements of each part
+    std::uint64_t reciprocal = 0;              ///< `reciprocal_of(per_thread)`
 
-    ORCHARD_FN T& operator[](std::uint64_t i) const { return of_thread[i / per_thread][i % per_thread]; }
+    const block_log* log = nullptr;  ///< records accesses; null: none
+
+    parts() = default;
+    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr)
+        : of_thread{all}, per_thread{each}, reciprocal{reciprocal_of(each)}, log{into} {}
+
+    /// Returns element `i`.
+    ORCHARD_FN T& operator[](std::uint64_t i) const {
+        const part_place at = place_in_parts(i, per_thread, reciprocal);
+        T& found = of_thread[at.thread][at.element];
+        if (log != nullptr) {
+            log->note(&found, is_shared_word<T>::value);
+        }
+        return found;
+    }
 };
 
 /// Waits for the lanes of the warp that are still running, as a warp does after a loop that some lanes leave earlier.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/spmv.cuh"
 #include "profiling/uvm/applications/values.hpp"
 
 namespace orchard::applications {
@@ -16,34 +17,7 @@ namespace {
 
 constexpr std::uint64_t rows_of_scale = 16;  // of a thread
 constexpr int rounds = 2;
-// The bits of a result that are kept as the next round's factor, so that sums stay small.
-constexpr std::int32_t kept_bits = 15;
-
-/// Thread t computes its rows. Lists of rows have different lengths, so that lanes leave the inner loop one by one.
-struct multiply_rows {
-    graph_view matrix;     // row r has elements in the columns of its list
-    parts<number> values;  ///< [edges], of the matrix's elements
-    parts<number> from;    ///< [vertices], the vector
-    parts<number> to;      ///< [vertices], the product
-    std::uint64_t threads;
-    std::uint64_t each;  ///< rows of a thread
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t t = at.global_thread();
-        for (std::uint64_t row = t * each; t < threads && row < (t + 1) * each; ++row) {
-            std::int32_t sum = 0;
-            const std::uint32_t end = matrix.begin[row + 1].get();
-            for (std::uint32_t e = matrix.begin[row].get(); e < end; ++e) {
-                // The column is read from the list first; then the vector's element, which may lie in any thread's
-                // part.
-                sum += values[e].get() * from[matrix.to[e].get()].get();
-            }
-            // The lanes meet, so that the write is one step of the warp.
-            reconverge();
-            to[row].set(sum & kept_bits);
-        }
-    }
-};
+using namespace kernels::spmv;
 
 /// Runs the rounds, and compares the last vector. The result of a round is the vector of the next one.
 void multiply(session& s, const parameters& p, const uvm_model::csr& matrix) {
@@ -57,9 +31,10 @@ void multiply(session& s, const parameters& p, const uvm_model::csr& matrix) {
     for (std::uint64_t i = 0; i < right.size(); ++i) {
         right[i] = of_vector(i);
     }
+    const std::uint64_t each = rows_of_scale * p.scale;
     for (int i = 0; i < rounds; ++i) {
-        s.launch(
-            multiply_rows{dealt.view(), values.view(), from.view(), to.view(), p.threads, rows_of_scale * p.scale});
+        s.launch(multiply_rows<std::uint32_t>{dealt.view(), values.view(), from.view(), to.view(), p.threads, each, 0,
+                                              each});
         // After the swap, `from` is the newest vector.
         std::swap(from, to);
         // The same product on the host, with the values computed anew.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/stencil.cuh"
 #include "profiling/uvm/applications/values.hpp"
 
 namespace orchard::applications {
@@ -17,37 +18,7 @@ namespace {
 constexpr std::uint64_t columns_of_scale = 256;  ///< columns for scale 1
 constexpr int sweeps = 4;                        ///< launches; the grids change places in between
 
-/// Returns the mean of a place, which counts four times, and its neighbours; at the border a place is its own
-/// neighbour. `at(row, column)` is the grid.
-template <class Grid>
-ORCHARD_FN std::int32_t smoothed(const Grid& at, std::uint64_t row, std::uint64_t column, std::uint64_t rows,
-                                 std::uint64_t columns) {
-    const std::int32_t up = at(row == 0 ? row : row - 1, column);
-    const std::int32_t down = at(row + 1 == rows ? row : row + 1, column);
-    const std::int32_t left = at(row, column == 0 ? column : column - 1);
-    const std::int32_t right = at(row, column + 1 == columns ? column : column + 1);
-    return (4 * at(row, column) + up + down + left + right) / 8;
-}
-
-/// One sweep: thread t computes row t of the new grid.
-struct sweep {
-    parts<number> from;  ///< [rows][columns], the grid before the sweep
-    parts<number> to;    ///< [rows][columns], the grid after it
-    std::uint64_t rows;  ///< one for each thread
-    std::uint64_t columns;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t row = at.global_thread();
-        if (row >= rows) {
-            return;
-        }
-        // Reads of the rows above and below go to the memory of other threads.
-        const auto grid = [&](std::uint64_t r, std::uint64_t c) { return from[r * columns + c].get(); };
-        for (std::uint64_t c = 0; c < columns; ++c) {
-            to[row * columns + c].set(smoothed(grid, row, c, rows, columns));
-        }
-    }
-};
+using namespace kernels::stencil;
 
 }  // namespace
 
@@ -64,7 +35,7 @@ absl::StatusOr<uvm_model::trace> stencil(const parameters& p) {
             right[i] = initial(i);
         }
         for (int i = 0; i < sweeps; ++i) {
-            s.launch(sweep{from.view(), to.view(), p.threads, columns});
+            s.launch(sweep{from.view(), to.view(), p.threads, columns, 0, columns});
             std::swap(from, to);
             // The same function on the host, on a copy of the grid.
             const std::vector<std::int64_t> before = right;

@@ -2,32 +2,25 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The initial numbers and graphs of the applications. All are computed from the seed, so that the host can compute the
-/// expected results without reading what the kernels have read.
+/// The initial numbers and graphs of the recorded applications. All are computed from the seed, so that the host can
+/// compute the expected results without reading what the kernels have read.
 
 #include <cstdint>
 
-#include "device/simt/random.hpp"
+#include "profiling/uvm/applications/graph_view.cuh"
 #include "profiling/uvm/applications/session.hpp"
+#include "profiling/uvm/applications/value_function.cuh"
 #include "uvm/model/graph.hpp"
 
 namespace orchard::applications {
 
-/// Returns number `i` of `stream`, from 0 to `bound` - 1. Whole numbers are used everywhere, so that results do not
-/// depend on the order of sums.
+/// Return the numbers of value_function.cuh, for the seed of `p`.
 inline std::int64_t value(const parameters& p, std::uint64_t stream, std::uint64_t i, std::uint64_t bound) {
-    return static_cast<std::int64_t>(simt::below64(simt::random_bits(p.seed, stream, i), bound));
+    return value(p.seed, stream, i, bound);
 }
-/// Returns such a number from -8 to 8.
 inline std::int64_t signed_value(const parameters& p, std::uint64_t stream, std::uint64_t i) {
-    return value(p, stream, i, 17) - 8;
+    return signed_value(p.seed, stream, i);
 }
-
-/// A graph in parts, for kernels: the list of vertex v is `to[begin[v]]` to `to[begin[v + 1] - 1]`.
-struct graph_view {
-    parts<index> begin;
-    parts<index> to;
-};
 
 /// A graph in the threads' memory.
 struct dealt_graph {
@@ -39,7 +32,7 @@ struct dealt_graph {
         : begin{s.array<index>(graph.vertices() + 1, 1,
                                [&](std::uint64_t v) { return v <= graph.vertices() ? graph.begin[v] : 0; })},
           to{s.array<index>(graph.edges(), 1, [&](std::uint64_t e) { return e < graph.edges() ? graph.to[e] : 0; })} {}
-    [[nodiscard]] graph_view view() const { return {begin.view(), to.view()}; }
+    [[nodiscard]] graph_view<std::uint32_t> view() const { return {begin.view(), to.view()}; }
 };
 
 /// Returns a power-law graph in which each thread has `vertices_per_thread` vertices, of 8 edges on average. Errors:
