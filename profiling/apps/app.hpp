@@ -7,7 +7,8 @@
 /// they run on a GPU, with arrays of many GiB, or on the emulated device, with small ones.
 ///
 ///     run_app    each thread allocates its part of each array -> a kernel fills them from the seed
-///                -> passes (timed); between two of them `job::between` -> a kernel checks a sample -> free -> validate
+///                -> passes (timed); between two of them memory may move -> a kernel checks a sample -> free ->
+///                validate
 ///
 /// The arrays of an application are those of the recorded one, with these differences, since they may be larger than
 /// 2^32 elements and since nothing is made on the host:
@@ -17,7 +18,6 @@
 ///     a pass       does the same each time, so that results do not depend on the number of passes
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,18 +44,18 @@ struct corruption {
 
 /// What one run does.
 struct job {
-    std::uint64_t threads = 16384;        ///< 1 to 2^20; each has an equal part of each array
-    std::uint64_t bytes = 1ull << 30;     ///< all arrays together have about as many, never more than 1 % above
-    layout how = layout::linear();        ///< of the arrays
-    int passes = 10;                      ///< at least 1
-    double part = 1;                      ///< most of the work that a pass does, above 0, up to 1
-    double limit_s = 5;                   ///< of kernel time: the first pass ends behind a piece that comes so far
-    std::uint64_t samples = 4096;         ///< results that are checked; all of them if there are fewer
-    std::uint64_t seed = 1;               ///< of the numbers, the graphs and the samples
-    std::uint64_t accesses_of_piece = 0;  ///< of a launch, about; 0: 2^27, on the emulated device 2^20
-    std::uint32_t trace_every = 0;        ///< record the first pass of each so many-th warp; 0: of none
-    std::function<absl::Status(heap&, void* stream)> between = {};  ///< called between two passes; may be empty
-    std::optional<corruption> corrupt = {};                         ///< for tests
+    std::uint64_t threads = 16384;           ///< 1 to 2^20; each has an equal part of each array
+    std::uint64_t bytes = 1ull << 30;        ///< all arrays together have about as many, never more than 1 % above
+    layout how = layout::linear();           ///< of the arrays
+    int passes = 10;                         ///< at least 1
+    double part = 1;                         ///< most of the work that a pass does, above 0, up to 1
+    double limit_s = 5;                      ///< of kernel time: the first pass ends behind a piece that comes so far
+    std::uint64_t samples = 4096;            ///< results that are checked; all of them if there are fewer
+    std::uint64_t seed = 1;                  ///< of the numbers, the graphs and the samples
+    std::uint64_t accesses_of_piece = 0;     ///< of a launch, about; 0: 2^27, on the emulated device 2^20
+    std::uint32_t trace_every = 0;           ///< record the first pass of each so many-th warp; 0: of none
+    bool moves = false;                      ///< accesses are sampled, and `heap::migrate` is called between two passes
+    std::optional<corruption> corrupt = {};  ///< for tests
 };
 
 /// What one run found. Times are those of kernels, in microseconds.
@@ -65,6 +65,7 @@ struct outcome {
     std::vector<double> pass_us;
     double allocate_us = 0;
     double fill_us = 0;
+    double moves_us = 0;    ///< of all calls of `heap::migrate` between passes, by the host's clock
     double pass_bytes = 0;  ///< bytes of the elements that a pass reads and writes, each access counted
     statistics before;      ///< of the heap before the passes
     statistics after;       ///< behind them, with all arrays
@@ -99,7 +100,7 @@ absl::StatusOr<std::vector<app>> apps_named(std::string_view name);
 ///
 /// A lack of memory and wrong results are `outcome::error`; the heap can then be used for another run. Errors, after
 /// which it cannot: a launch or a copy that failed; Internal if the heap is inconsistent or not empty; those of
-/// `job::between`. InvalidArgument for an impossible job.
+/// `heap::migrate`. InvalidArgument for an impossible job.
 absl::StatusOr<outcome> run_app(heap& h, const app& a, const job& j);
 
 /// The `run` of each application; its file describes arrays and check.

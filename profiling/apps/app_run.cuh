@@ -69,7 +69,7 @@ public:
         return launch(fill_parts<T, Initial>{to, count, initial}, std::min(most, std::max<std::uint64_t>(count, 1)));
     }
 
-    /// Begins the next pass, and returns true if there is one: `job::between` has been called unless it is the first.
+    /// Begins the next pass, and returns true if there is one: memory has moved between, if the job says so.
     bool next_pass();
     /// Runs a kernel of the application, as a part of the pass, with as many threads as the run has.
     template <class Kernel>
@@ -183,7 +183,7 @@ private:
                                           free_parts<T>{heap_.ref(), table, threads()}));
         });
         look_for_nulls();
-        return {table, per_thread, log_of_run()};
+        return {table, per_thread, log_of_run(), sampler_of_run()};
     }
     /// Returns a table of zero bytes that the run owns; null after an error.
     template <class T>
@@ -208,6 +208,11 @@ private:
         ++checks_;
     }
     [[nodiscard]] const applications::block_log* log_of_run() const { return log_ ? log_->device() : nullptr; }
+    /// Returns what counts accesses where memory moves by them.
+    [[nodiscard]] applications::access_sampler sampler_of_run() const {
+        return job_.moves ? applications::access_sampler{heap_.view().samples, heap_.view().base}
+                          : applications::access_sampler{};
+    }
     /// Begins or ends the recording of the first pass, if there is a log.
     void record(bool is_active);
     tally read();

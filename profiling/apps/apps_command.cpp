@@ -84,6 +84,9 @@ absl::Status complete(arguments& a) {
     if (a.all.backings.empty()) {
         a.all.backings.push_back(a.all.heap.backing);  // of the environment
     }
+    if (a.all.each.moves && a.all.heap.move_unit == 0) {
+        a.all.heap.move_unit = segment_bytes;
+    }
     if (a.trace.empty()) {
         a.all.each.trace_every = 0;
     } else if (status.ok() &&
@@ -241,6 +244,9 @@ void declare(CLI::App& app, arguments& a) {
         ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(1, 10'000).description(""));
+    app.add_flag("--move", j.moves,
+                 "Move memory between the device and the host between two passes, by use; of elastic heaps with a "
+                 "--host-budget, in pieces of --move-unit (2 MiB unless it is given)");
     app.add_option("--part", j.part, "Most of its work that a pass does, above 0, up to 1")
         ->capture_default_str()
         ->type_name("SHARE")

@@ -44,7 +44,9 @@ ordered_json key_of(const app& a, const std::string& backing, const options& hea
             {"seed", j.seed},
             {"most_part", j.part},
             {"capacity", heap.capacity},
-            {"host_budget", heap.host_budget}};
+            {"host_budget", heap.host_budget},
+            {"moves", j.moves},
+            {"move_unit", heap.move_unit}};
 }
 
 /// Returns true if the row is one of the run.
@@ -75,6 +77,7 @@ void add_outcome(ordered_json& row, const outcome& found) {
     row["gb_per_s"] = gb_per_s(found.pass_bytes, us);
     row["resident_share"] = found.resident_share();
     row["moved_bytes"] = found.moved_bytes();
+    row["moves_us"] = found.moves_us;
     row["nulls"] = found.nulls;
     row["checked"] = found.checked;
     row["wrong"] = found.wrong;

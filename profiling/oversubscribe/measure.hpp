@@ -14,12 +14,13 @@ namespace orchard::oversubscribe {
 
 /// What one row is about.
 struct row_subject {
-    pattern which;
+    pattern which;  ///< of no meaning with an application
     layout how;
     double data;  ///< in device budgets
     way by;
-    std::uint64_t bytes;     ///< of data
-    std::uint32_t set_seed;  ///< chooses the segments of the working set
+    std::uint64_t bytes;                     ///< of data
+    std::uint32_t set_seed;                  ///< chooses the segments of the working set
+    const apps::app* application = nullptr;  ///< runs in place of a pattern
 };
 
 inline constexpr std::uint64_t stride_bytes = 64 << 10;
@@ -39,6 +40,9 @@ row axes_of(const row_subject& of);
 /// Returns a row that is measured in `in`, which is empty before and afterwards. Errors: those of launches and of the
 /// heap.
 absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of);
+
+/// The same for an application, by `apps::run_app`.
+absl::StatusOr<row> measure_application(heap& in, const plan& p, const row_subject& of);
 
 /// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads, times 16, as the
 /// driver services faults one after the other. Errors: those of the model.

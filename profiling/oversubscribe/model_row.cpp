@@ -11,24 +11,10 @@
 #include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::oversubscribe {
+namespace {
 
-row axes_of(const row_subject& of) {
-    return {{"pattern", pattern_names[static_cast<std::size_t>(of.which)]},
-            {"layout", text_of(of.how)},
-            {"data", of.data},
-            {"way", way_names[static_cast<std::size_t>(of.by)]}};
-}
-
-row_shape shape_of(const plan& p, const row_subject& of) {
-    if (of.which == pattern::working_set) {
-        return {of.bytes / segment_bytes, segment_bytes / sizeof(word), 0};
-    }
-    const std::uint64_t elements = std::max<std::uint64_t>(1, of.bytes / p.threads / sizeof(word));
-    const std::uint64_t part = std::max<std::uint64_t>(1, p.part / p.threads / sizeof(word));
-    return {p.threads, elements, of.which == pattern::sequential ? std::min(elements, part) : p.accesses};
-}
-
-absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
+/// Returns the study of a pattern, and sets `*factor` to what its figures stand for.
+uvm_study::study study_of_pattern(const plan& p, const row_subject& of, double* factor) {
     constexpr std::uint64_t scale = 16;
     const row_shape shape = shape_of(p, of);
     uvm_study::study s;
@@ -50,6 +36,42 @@ absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
                          ? segment_bytes / os_page_bytes
                          : std::max<std::uint64_t>(1, s.accesses * sizeof(word) / os_page_bytes);
     }
+    *factor = static_cast<double>(arrays) / static_cast<double>(s.threads);
+    return s;
+}
+
+/// The same of an application; the factor is known when its bytes are.
+uvm_study::study study_of_application(const row_subject& of) {
+    uvm_study::study s;
+    s.patterns = {std::string(of.application->name)};
+    s.layouts = {uvm_study::arrangement{of.how}};
+    s.threads = 256;
+    s.capacities = {of.data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / of.data, {}}};
+    return s;
+}
+
+}  // namespace
+
+row axes_of(const row_subject& of) {
+    return {{"pattern",
+             of.application != nullptr ? of.application->name : pattern_names[static_cast<std::size_t>(of.which)]},
+            {"layout", text_of(of.how)},
+            {"data", of.data},
+            {"way", way_names[static_cast<std::size_t>(of.by)]}};
+}
+
+row_shape shape_of(const plan& p, const row_subject& of) {
+    if (of.which == pattern::working_set) {
+        return {of.bytes / segment_bytes, segment_bytes / sizeof(word), 0};
+    }
+    const std::uint64_t elements = std::max<std::uint64_t>(1, of.bytes / p.threads / sizeof(word));
+    const std::uint64_t part = std::max<std::uint64_t>(1, p.part / p.threads / sizeof(word));
+    return {p.threads, elements, of.which == pattern::sequential ? std::min(elements, part) : p.accesses};
+}
+
+absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
+    double factor = 0;
+    uvm_study::study s = of.application != nullptr ? study_of_application(of) : study_of_pattern(p, of, &factor);
     const auto machine = uvm_model::parse_calibration("h200");
     if (!machine.ok()) {
         return machine.status();
@@ -60,12 +82,15 @@ absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
         return cells.status();
     }
     const uvm_model::result& counts = cells->front().counts;
+    if (of.application != nullptr) {
+        factor = static_cast<double>(of.bytes) / static_cast<double>(cells->front().bytes);
+    }
     row r = axes_of(of);
     r["by"] = "model";
     r["bytes"] = of.bytes;
     r["device_budget"] = p.heap.capacity;
     r["passes"] = 1;
-    const double factor = static_cast<double>(arrays) / static_cast<double>(s.threads);
+    r["model_scale"] = factor;
     r["kernel_first_ms"] = counts.seconds * 1e3 * factor;
     r["moved_to_device_bytes"] = static_cast<std::uint64_t>(
         static_cast<double>((counts.demand_pages + counts.prefetched_pages) * os_page_bytes) * factor);

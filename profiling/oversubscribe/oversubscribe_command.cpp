@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// `orchard oversubscribe`: reads the arguments, prints a row after each run, and writes rows as they come.
+/// `orchard oversubscribe`: reads the arguments and the rows of an earlier call, runs what is missing, prints a line
+/// and writes the rows after each run.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +19,7 @@
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
 #include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/output_file.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/byte_size.hpp"
 
@@ -31,7 +32,8 @@ struct arguments {
     std::vector<std::string> layouts;
     std::vector<std::string> ways;
     std::string part = "8GiB";
-    std::string rows;
+    std::string resume;
+    std::vector<std::string> applications;
     command_line::json_option json;
 };
 
@@ -66,7 +68,16 @@ absl::Status complete(arguments& a) {
     if (!status.ok()) {
         return status;
     }
-    a.what.patterns = *patterns;
+    if (!a.patterns.empty() || a.applications.empty()) {
+        a.what.patterns = *patterns;
+    }
+    for (const std::string& name : a.applications) {
+        auto named = apps::apps_named(name);
+        if (!named.ok()) {
+            return absl::Status(named.status().code(), absl::StrCat("--apps: ", named.status().message()));
+        }
+        a.what.applications.insert(a.what.applications.end(), named->begin(), named->end());
+    }
     a.what.ways = *ways;
     a.what.part = *part;
     a.what.layouts.clear();
@@ -85,51 +96,42 @@ absl::Status complete(arguments& a) {
     return absl::OkStatus();
 }
 
-/// Rows in a file, one JSON object on each line, so that a command that was interrupted goes on where it was.
-class row_file {
-public:
-    /// Reads the rows that are there. Errors: InvalidArgument for a line that is no row; those of the file.
-    static absl::StatusOr<row_file> open(const std::string& path) {
-        row_file f;
-        f.path_ = path;
-        std::ifstream in(path);
-        int number = 0;
-        for (std::string line; !path.empty() && std::getline(in, line);) {
-            ++number;
-            const row r = row::parse(line, nullptr, false);
-            if (!r.is_object()) {
-                return absl::InvalidArgumentError(
-                    absl::StrFormat("--rows: line %d of %s is no row; give another file", number, path));
-            }
-            f.rows_.push_back(r);
-            f.known_.insert(axes(r));
-        }
-        return f;
+/// Returns the rows of an earlier document, none if there is no such file. Errors: DataLoss if it is no document of
+/// this command; InvalidArgument if it is of another device.
+absl::StatusOr<row> rows_of(const std::string& file, const device_choice& device) {
+    if (file.empty() || !std::filesystem::exists(file)) {
+        return row::array();
     }
-    [[nodiscard]] bool has(const row& r) const { return known_.contains(axes(r)); }
-    absl::Status add(const row& r) {
-        rows_.push_back(r);
-        if (path_.empty()) {
-            return absl::OkStatus();
-        }
-        std::ofstream out(path_, std::ios::app);
-        out << r.dump() << '\n' << std::flush;
-        return out ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("--rows: cannot write to ", path_));
+    std::ifstream in(file);
+    const row document = row::parse(in, nullptr, false);
+    if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array() ||
+        !document.contains("device")) {
+        return absl::DataLossError(absl::StrCat("--resume: ", file, " is no document of this command"));
     }
-    [[nodiscard]] const std::vector<row>& rows() const { return rows_; }
+    if (const row kind = document["device"].value("kind", row()); kind != name_of(device.kind)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--resume: the rows of ", file, " are of another device: ", kind.dump()));
+    }
+    return document["rows"];
+}
 
-private:
-    static std::string axes(const row& r) {
-        std::string all;
-        for (const std::string_view key : row_axes) {
-            absl::StrAppend(&all, r.value(std::string(key), row()).dump(), " ");
-        }
-        return all;
+/// Returns true if one of the rows has these axes.
+bool has(const row& rows, const row& axes) {
+    return std::any_of(rows.begin(), rows.end(), [&](const row& r) {
+        return std::all_of(std::begin(row_axes), std::end(row_axes), [&](std::string_view key) {
+            return r.value(std::string(key), row()) == axes.value(std::string(key), row());
+        });
+    });
+}
+
+/// Writes the document of the rows so far, where a regular file was named: a call that is interrupted can be resumed.
+absl::Status keep(const command_line::json_option& json, const device_choice& device, const row& rows) {
+    if (json.file.empty() || (std::filesystem::exists(json.file) && !std::filesystem::is_regular_file(json.file))) {
+        return absl::OkStatus();
     }
-    std::string path_;
-    std::vector<row> rows_;
-    std::set<std::string> known_;
-};
+    const row document = command_line::json_document(command_line::device_json(device), {{"rows", rows}});
+    return command_line::write_file(json.file, document.dump(1) + "\n");
+}
 
 std::string number(const row& r, const char* key) {
     const auto found = r.find(key);
@@ -160,8 +162,8 @@ absl::Status run_command(arguments& a) {
         return choice.status();
     }
     a.what.device = choice->kind;
+    auto rows = rows_of(a.resume, *choice);
     auto out = command_line::json_output::open(a.json);
-    auto rows = row_file::open(a.rows);
     absl::Status status = out.status();
     status.Update(rows.status());
     if (!status.ok()) {
@@ -176,18 +178,21 @@ absl::Status run_command(arguments& a) {
     }
     out->text() << header;
     status = run(
-        a.what, [&](const row& axes) { return rows->has(axes); },
+        a.what, [&](const row& axes) { return has(*rows, axes); },
         [&](const row& r) {
             out->text() << line_of(r) << std::flush;
-            return rows->add(r);
+            rows->push_back(r);
+            return keep(a.json, *choice, *rows);
         });
     if (a.what.device == simt::device_kind::emulated) {
         out->text() << "device: emulated; these are times of this processor, and say nothing of a GPU\n";
     }
-    if (status.ok()) {
-        status = out->commit(command_line::device_json(*choice), {{"rows", rows->rows()}});
+    // Also where a run has an error: the rows before it are results.
+    absl::Status written;
+    if (status.ok() || !rows->empty()) {
+        written = out->commit(command_line::device_json(*choice), {{"rows", *rows}});
     }
-    return status;
+    return status.ok() ? written : status;
 }
 
 void declare(CLI::App& app, arguments& a) {
@@ -198,6 +203,12 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--patterns", a.patterns,
                    "How it is read; a list with commas, all unless given (working-set, random, same-index, sequential, "
                    "strided or graph-walk)")
+        ->delimiter(',')
+        ->type_name("LIST");
+    app.add_option(
+           "--apps", a.applications,
+           "Applications of `orchard apps` beside the patterns; a list, or all; with it, patterns are run only if "
+           "they are named")
         ->delimiter(',')
         ->type_name("LIST");
     app.add_option("--layouts", a.layouts, "linear, or interleaved:TILE such as interleaved:64KiB; a list")
@@ -222,11 +233,11 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--accesses", a.what.accesses, "Accesses of a thread in a pass; of sequential: as --part says")
         ->capture_default_str();
     app.add_option("--part", a.part, "Most bytes that a pass of sequential reads")->capture_default_str();
-    app.add_option("--rows", a.rows,
-                   "Append each row to this file as it comes, a JSON object on each line; rows that it has are not run "
-                   "again")
+    app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")
         ->type_name("FILE");
-    command_line::add_json(app, a.json, "Write all rows");
+    command_line::add_json(app, a.json, "Write the rows, after each run,");
+    // No memory is given back between two rows: creating the host tier takes seconds.
+    a.what.heap.decay = absl::ZeroDuration();
     add_to(app, a.what.heap);
 }
 

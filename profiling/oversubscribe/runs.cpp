@@ -82,6 +82,13 @@ std::vector<row_subject> subjects_of(const plan& p) {
     std::sort(sizes.begin(), sizes.end());
     for (const double data : sizes) {
         const auto bytes = static_cast<std::uint64_t>(data * static_cast<double>(p.heap.capacity));
+        for (const apps::app& a : p.applications) {
+            for (const layout how : p.layouts) {
+                for (const way w : p.ways) {
+                    all.push_back({pattern::random, how, data, w, bytes, 0, &a});
+                }
+            }
+        }
         for (const pattern which : p.patterns) {
             // Segments have one layout.
             for (const layout how : which == pattern::working_set ? std::vector{layout::linear()} : p.layouts) {
@@ -111,7 +118,7 @@ absl::StatusOr<row> make_row(heaps& all, const plan& p, const row_subject& of) {
             return s;
         }
     }
-    return measure(**in, p, of);
+    return of.application != nullptr ? measure_application(**in, p, of) : measure(**in, p, of);
 }
 
 }  // namespace
@@ -132,7 +139,7 @@ absl::Status run(const plan& p, const std::function<bool(const row&)>& is_known,
             return s;
         }
         if (r.value("wrong", 0) != 0) {
-            return absl::InternalError(absl::StrCat("data was lost: ", r.dump()));
+            return absl::InternalError(absl::StrCat("values or results are wrong: ", r.dump()));
         }
     }
     return absl::OkStatus();

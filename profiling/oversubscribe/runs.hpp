@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/simt/launch.cuh"
+#include "profiling/apps/app.hpp"
 #include "profiling/oversubscribe/patterns.cuh"
 #include "runtime/options/options.hpp"
 #include "uvm/geometry/layout.hpp"
@@ -43,6 +44,7 @@ struct plan {
     simt::device_kind device = simt::device_kind::emulated;
     std::vector<double> data{0.5, 1, 2, 4, 8};  ///< bytes of data, in device budgets
     std::vector<pattern> patterns;
+    std::vector<apps::app> applications;  ///< of `orchard apps`, beside the patterns
     std::vector<layout> layouts{layout::linear()};
     std::vector<way> ways{way::device, way::stay, way::move, way::managed};
     std::uint64_t threads = 16384;
@@ -58,7 +60,8 @@ using row = nlohmann::ordered_json;
 inline constexpr std::string_view row_axes[] = {"pattern", "layout", "data", "way"};
 
 /// Runs everything and calls `done(row)` after each run. `is_known(row)`: true for the axes of a row that need not be
-/// run. Errors: those of heaps, launches and `done`; Internal if data was lost: the row is the last one then.
+/// run. Errors: those of heaps, launches and `done`; Internal if a value or a result is wrong: the row is the last one
+/// then.
 absl::Status run(const plan& p, const std::function<bool(const row&)>& is_known,
                  const std::function<absl::Status(const row&)>& done);
 

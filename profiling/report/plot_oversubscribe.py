@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the Orchard authors.
-"""Draws what `orchard oversubscribe` wrote with --json or --rows: the time of a pass over the size of the data.
+"""Draws what `orchard oversubscribe` wrote with --json: the time of a pass over the size of the data.
 
     orchard oversubscribe --capacity 8GiB --json rows.json
     profiling/report/plot_oversubscribe.py rows.json --output-dir pictures
@@ -25,7 +25,7 @@ NEEDED = {"pattern", "layout", "data", "way", "by", "kernel_first_ms"}
 
 def main(arguments=None, load_pyplot=None):
     parser = argparse.ArgumentParser(description="Draw what `orchard oversubscribe` wrote.")
-    parser.add_argument("file", type=Path, help="what it wrote with --json or --rows")
+    parser.add_argument("file", type=Path, help="what it wrote with --json")
     parser.add_argument("--output-dir", type=Path, default=Path("."), metavar="FOLDER")
     options = parser.parse_args(arguments)
     try:
@@ -49,14 +49,9 @@ def main(arguments=None, load_pyplot=None):
 
 
 def read_rows(path):
-    """The rows of a document, or of a file with one on each line. Raises Unusable."""
+    """The rows of a result. Raises Unusable."""
     try:
-        text = path.read_text()
-        try:
-            rows = misshapen.rows_of(json.loads(text))
-        except ValueError:
-            rows = [json.loads(line) for line in text.splitlines()]
-        rows = [rows] if isinstance(rows, dict) else rows  # a file of one line
+        rows = misshapen.rows_of(json.loads(path.read_text()))
         complete = rows and not any(NEEDED - row.keys() for row in rows)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from None

@@ -162,23 +162,38 @@ TEST_P(EachApp, RefusesTooFewBytesForItsThreads) {
     EXPECT_TRUE(run_app(h, GetParam(), small()).ok());
 }
 
-TEST_P(EachApp, CallsAFunctionBetweenTwoPasses) {
-    heap h = make_heap();
+TEST_P(EachApp, MovesWhatItUsesToTheDevice) {
+    options values;
+    values.device = device_option::emulated;
+    values.backing = backing_option::elastic;
+    values.emulated_workers = 1;
+    values.capacity = 8 << 20;
+    values.host_budget = 64 << 20;
+    values.move_unit = 2 << 20;
+    absl::StatusOr<heap> h = heap::create(values);
+    ASSERT_TRUE(h.ok()) << h.status();
     job j = small();
     j.passes = 4;
-    int calls = 0;
-    j.between = [&](heap& of, void*) {
-        EXPECT_EQ(&of, &h);
-        ++calls;
-        return absl::OkStatus();
-    };
-    ASSERT_TRUE(run_app(h, GetParam(), j).ok());
-    EXPECT_EQ(calls, 3);
-    j.between = [](heap&, void*) { return absl::AbortedError("no more"); };
-    EXPECT_TRUE(absl::IsAborted(run_app(h, GetParam(), j).status()));
-    const auto stats = h.stats();
-    ASSERT_TRUE(stats.ok());
-    EXPECT_EQ(stats->allocations, stats->frees);
+    j.bytes = 24 << 20;
+    j.moves = true;
+    const auto moved = run_app(*h, GetParam(), j);
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    EXPECT_TRUE(moved->error.ok()) << moved->error;
+    EXPECT_EQ(moved->wrong, 0u);
+    EXPECT_GT(moved->moves_us, 0);
+    EXPECT_LT(moved->resident_share(), 0.7);
+    j.moves = false;
+    const auto stays = run_app(*h, GetParam(), j);
+    ASSERT_TRUE(stays.ok()) << stays.status();
+    EXPECT_EQ(stays->moved_bytes(), 0u);
+    EXPECT_EQ(stays->moves_us, 0);
+}
+
+TEST_P(EachApp, WithoutAUnitNothingMovesAndTheErrorSaysSo) {
+    heap h = make_heap();
+    job j = small();
+    j.moves = true;
+    EXPECT_TRUE(absl::IsFailedPrecondition(run_app(h, GetParam(), j).status()));
 }
 
 TEST(Apps, BfsHasExactlyOneRightLevelForAVertex) {

@@ -93,6 +93,20 @@ TEST(oversubscribe, a_working_set_moves_to_the_device_and_nothing_moves_where_it
     EXPECT_EQ(by_way["device"]["resident_share"], 1.0);
 }
 
+TEST(oversubscribe, applications_run_in_each_way) {
+    plan p = small();
+    p.patterns = {};
+    p.applications = *apps::apps_named("stencil");
+    for (const row& r : rows_of(p)) {
+        EXPECT_EQ(r["pattern"], "stencil");
+        EXPECT_GT(r["kernel_first_ms"], 0) << r;
+        if (r["by"] != "model") {
+            EXPECT_GT(r["checked"], 0) << r;
+            EXPECT_FALSE(r.contains("error")) << r;
+        }
+    }
+}
+
 TEST(oversubscribe, rows_that_are_known_are_not_run_again) {
     const auto rows = rows_of(small(), [](const row& r) { return r["way"] != "stay" || r["data"] == 2.0; });
     ASSERT_EQ(rows.size(), 1u);

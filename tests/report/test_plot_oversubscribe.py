@@ -42,10 +42,9 @@ class PlotOversubscribe(unittest.TestCase):
     @unittest.skipUnless(has_matplotlib(), "matplotlib is not installed")
     def test_draws_a_picture_for_each_layout(self):
         rows = [row(1), row(2), row(1, layout="interleaved:64K"), row(1, pattern="strided")]
-        for text in (json.dumps({"rows": rows}), "\n".join(map(json.dumps, rows))):
-            code, err, names = self.run_with(text)
-            self.assertEqual((code, err), (0, ""))
-            self.assertEqual(names, ["oversubscribe-interleaved-64K.svg", "oversubscribe-linear.svg"])
+        code, err, names = self.run_with(json.dumps({"rows": rows}))
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(names, ["oversubscribe-interleaved-64K.svg", "oversubscribe-linear.svg"])
 
     def test_what_is_no_result_is_refused(self):
         for text in ("", "[]", "{}", '{"rows": []}', '{"rows": [{"pattern": "x"}]}', "3\n4"):

@@ -60,6 +60,19 @@ struct is_shared_word<simt::device_word<T>> {
     static constexpr bool value = true;
 };
 
+/// Counts one of 64 accesses for `heap::migrate`, by the element's index: a hash, so that every stride meets some.
+struct access_sampler {
+    simt::device_word<std::uint32_t>* counts = nullptr;  ///< of the heap's segments; null: nothing is counted
+    const char* base = nullptr;                          ///< of the heap
+
+    ORCHARD_INLINE void note(std::uint64_t i, const void* element) const {
+        if (counts != nullptr && static_cast<std::uint32_t>(i) * 0x9e3779b9u >> 26 == 0) {
+            (void)counts[static_cast<std::uint64_t>(static_cast<const char*>(element) - base) >> segment_shift]
+                .template fetch_add<simt::order::relaxed>(1u);
+        }
+    }
+};
+
 /// A view of an array in parts: element i is element i mod `per_thread` of the part of thread i / `per_thread`. For
 /// kernels, and on the emulated device for the host. All accesses of the applications' kernels to their arrays go
 /// through `operator[]`.
@@ -70,10 +83,12 @@ struct parts {
     std::uint64_t reciprocal = 0;              ///< `reciprocal_of(per_thread)`
 
     const block_log* log = nullptr;  ///< records accesses; null: none
+    access_sampler sampler;
 
     parts() = default;
-    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr)
-        : of_thread{all}, per_thread{each}, reciprocal{reciprocal_of(each)}, log{into} {}
+    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr,
+                     access_sampler samples = {})
+        : of_thread{all}, per_thread{each}, reciprocal{reciprocal_of(each)}, log{into}, sampler{samples} {}
 
     /// Returns element `i`.
     ORCHARD_FN T& operator[](std::uint64_t i) const {
@@ -82,6 +97,7 @@ struct parts {
         if (log != nullptr) {
             log->note(&found, is_shared_word<T>::value);
         }
+        sampler.note(i, &found);
         return found;
     }
 };
