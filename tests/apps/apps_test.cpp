@@ -167,14 +167,14 @@ TEST_P(EachApp, MovesWhatItUsesToTheDevice) {
     values.device = device_option::emulated;
     values.backing = backing_option::elastic;
     values.emulated_workers = 1;
-    values.capacity = 8 << 20;
-    values.host_budget = 64 << 20;
+    values.capacity = 4 << 20;
+    values.host_budget = 32 << 20;
     values.move_unit = 2 << 20;
     absl::StatusOr<heap> h = heap::create(values);
     ASSERT_TRUE(h.ok()) << h.status();
     job j = small();
-    j.passes = 4;
-    j.bytes = 24 << 20;
+    j.passes = 3;
+    j.bytes = 8 << 20;
     j.moves = true;
     const auto moved = run_app(*h, GetParam(), j);
     ASSERT_TRUE(moved.ok()) << moved.status();
