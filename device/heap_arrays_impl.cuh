@@ -40,7 +40,7 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
         lane_place at;
         slow::place_array(*h.self, bytes, {wanted, sizeof(T), alignof(T)}, at);
         if (!at.linear) {
-            return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count, at.tail) : lane_array<T>();
+            return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count, at.shift) : lane_array<T>();
         }
     }
     // Linear: `malloc` aligns to 16 B, which is enough for most types.
@@ -60,7 +60,7 @@ ORCHARD_FN void free_array_of(const Heap& heap, const lane_array<T>& a) {
         return heap.free(a.chunk());
     }
     // The record of lanes of different lengths names the place of the table before the rows.
-    const std::uint64_t table = a.map().has_table() ? os_page_bytes : 0;
+    const std::uint64_t table = a.map().ragged != 0 ? os_page_bytes : 0;
     slow::free_array_of_lane(*heap.view().self, static_cast<const char*>(a.chunk()) - table, a.map().width,
                              a.position());
 }

@@ -217,7 +217,7 @@ inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
         if (r.why == failure_reason::none) {
             mark_first_segment(r);
             describe(r, {r.rank, r.after, interleaved_flag});
-            if (r.map.has_table()) {
+            if (r.map.ragged != 0) {
                 write_row_table(r);
             }
             return;

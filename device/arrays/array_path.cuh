@@ -71,11 +71,11 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
             count_large_failure(r);
         }
         // The record's sub-array begins at the table, the array at the common rows behind that (`free_array_of`).
-        const bool has_table = r.block != nullptr && r.map.has_table();
+        const bool has_table = r.block != nullptr && r.map.ragged != 0;
         place.chunk = has_table ? static_cast<char*>(r.block) + os_page_bytes : r.block;
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);
-        place.tail = r.distance;
+        place.shift = r.shift;
     }
 }
 

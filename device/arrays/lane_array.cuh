@@ -31,34 +31,52 @@ namespace orchard {
 
 namespace device {
 
-ORCHARD_INLINE constexpr std::uint32_t lane_shape(lane_map map, std::uint32_t position) {
-    return log_of(map.row_tile) | std::uint32_t{map.width} << 8 | position << 16 | std::uint32_t{map.ragged} << 24;
+/// The map, the lane's position and the `tail_shift`, as `lane_array` has them: in a word, and in the upper bits of the
+/// chunk's address.
+///
+///     shape    31          23 22    16 15      11 10    5 4     0
+///              | shift, upper 9 | ragged | position | width | tile |      tile: its log2
+///     chunk    63            48 47                               0
+///              | shift, lower 16 | address                        |
+///
+/// The shift in bytes is thus the upper 9 bits, as a signed number, above the upper half of `chunk` without its lower 16
+/// bits: two instructions.
+namespace lane_words {
+inline constexpr std::uint32_t address_bits = 48;
+
+ORCHARD_INLINE constexpr std::uint32_t shape_of(lane_map map, std::uint32_t position, std::int32_t shift) {
+    return log_of(map.row_tile) | std::uint32_t{map.width} << 5 | position << 11 | std::uint32_t{map.ragged} << 16 |
+           static_cast<std::uint32_t>(shift >> 16) << 23;
 }
-ORCHARD_INLINE constexpr std::uint32_t position_in(std::uint32_t shape) { return shape >> 16 & 0xff; }
+ORCHARD_INLINE constexpr std::uint64_t chunk_of(std::uint64_t address, std::int32_t shift) {
+    return address | std::uint64_t{static_cast<std::uint32_t>(shift)} << address_bits;
+}
+ORCHARD_INLINE constexpr std::uint64_t address_in(std::uint64_t chunk) {
+    return chunk & ((std::uint64_t{1} << address_bits) - 1);
+}
+ORCHARD_INLINE constexpr std::uint32_t position_in(std::uint32_t shape) { return shape >> 11 & 31; }
+ORCHARD_INLINE constexpr std::uint32_t ragged_in(std::uint32_t shape) { return shape >> 16 & 127; }
 ORCHARD_INLINE constexpr lane_map map_of(std::uint32_t pages, std::uint32_t shape) {
-    return {pages, static_cast<tile>(shape & 0xff), static_cast<std::uint8_t>(shape >> 8), static_cast<std::uint8_t>(shape >> 24)};
+    return {pages, static_cast<tile>(shape & 31), static_cast<std::uint8_t>(shape >> 5 & 63),
+            static_cast<std::uint8_t>(ragged_in(shape))};
 }
+/// Returns the shift in bytes, modulo 2^64.
+ORCHARD_INLINE constexpr std::uint64_t shift_bytes(std::uint64_t chunk, std::uint32_t shape) {
+    const auto high = static_cast<std::uint32_t>(static_cast<std::int32_t>(shape) >> 23);
+    return std::uint64_t{high} << 32 | (static_cast<std::uint32_t>(chunk >> 32) & 0xffff0000u);
+}
+}  // namespace lane_words
 
 /// Returns the place of byte `offset`, which lies behind the common rows, of the lane at `position` of a chunk whose
-/// lanes differ in length (`ragged_rows::place_of`), or which lies in the tail of a chunk whose tail lies elsewhere. Not
-/// inlined: most elements lie in common rows, and a loop over an array would need 16 registers more for the others.
-/// @param tail  the lower bits of the `tail_distance` of a map that `is_split`
-inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, std::uint64_t offset,
-                                                               std::uint32_t pages, std::uint32_t shape,
-                                                               std::uint32_t tail) {
-    const lane_map map = map_of(pages, shape);
-    const std::uint32_t position = position_in(shape);
-    if (map.is_split()) {
-        return chunk + tail_distance::bytes(tail, map) - map.bytes_in_segments() +
-               map.whole().offset_of(position, offset);
-    }
-    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), map.log_step(), map.pages};
+/// lanes differ in length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an
+/// array would need 16 registers more for the others.
+inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, std::uint32_t pages, std::uint32_t shape, std::uint64_t offset) {
+    const lane_map map = lane_words::map_of(pages, shape);
+    const std::uint32_t position = lane_words::position_in(shape);
+    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), std::uint32_t{map.ragged} - 1, map.pages};
     const auto& table = *simt::global_pointer<const row_table>(chunk - os_page_bytes);
-    std::int64_t page =
+    const std::int64_t page =
         rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
-    if (map.has_pooled_tail() && page < table.cut) {
-        page += table.shift;
-    }
     return chunk + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
            (offset & (os_page_bytes - 1));
 }
@@ -107,18 +125,16 @@ public:
     /// accessed, so that any number of lanes may view the same array. The checked build ends the kernel if `position`
     /// is not below the map's width, if an element is larger than a tile, or if the tail rows hold fewer than `size`
     /// elements.
-    /// @param size  below 2^40
-    /// @param tail  where the chunk's tail lies, if the map `is_split`: the lower bits of its `device::tail_distance`
+    /// @param shift  how far tail rows are moved, in leaves: `device::tail_shift`
     ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size,
-                              std::uint32_t tail = 0)
-        : chunk_{reinterpret_cast<std::uint64_t>(chunk)},
-          size_and_tail_{std::uint64_t{tail} << size_bits | size},
+                              std::int32_t shift = 0)
+        : chunk_{device::lane_words::chunk_of(reinterpret_cast<std::uint64_t>(chunk), shift)},
+          size_{size},
           pages_{map.pages},
-          shape_{device::lane_shape(map, position)} {
+          shape_{device::lane_words::shape_of(map, position, shift)} {
         static_assert(device::fits_tiles<T>,
                       "sizeof(T) must be a power of two, so that no element lies in two tiles: "
                       "pad it, with alignas");
-        ORCHARD_ASSERT(size <= size_mask, "orchard: lane_array: more than 2^40 elements");
         ORCHARD_ASSERT(position < width(), "orchard: lane_array: a position beyond the chunk's lanes");
         ORCHARD_ASSERT(width() == 1 || sizeof(T) <= bytes_of(pages_ == 0 && ragged() == 0 ? row_tile() : tile::k4),
                        "orchard: lane_array: an element is larger than a tile");
@@ -133,21 +149,21 @@ public:
     /// Converts to an array of const elements.
     template <class U, device::if_adds_const<U, T> = 0>
     ORCHARD_INLINE lane_array(const lane_array<U>& other)
-        : lane_array(other.chunk(), other.map(), other.position(), other.size(), other.tail()) {}
+        : lane_array(other.chunk(), other.map(), other.position(), other.size(), other.shift()) {}
 
     /// Returns the number of elements.
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_and_tail_ & size_mask; }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_; }
     /// Returns true for an array without elements, as `allocate_array` returns after a failure.
     [[nodiscard]] ORCHARD_INLINE bool empty() const { return size() == 0; }
     /// Returns where the chunk begins; for an array from a heap, where the lane's sub-array begins.
-    [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(chunk_); }
+    [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(address()); }
     /// Returns the tile, the width and the tail rows of the chunk.
-    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return device::map_of(pages_, shape_); }
+    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return device::lane_words::map_of(pages_, shape_); }
     /// Returns the lane's position in the rows of the chunk.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return device::position_in(shape_); }
-    /// Returns where the chunk's tail lies, as the constructor takes it.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t tail() const {
-        return static_cast<std::uint32_t>(size_and_tail_ >> size_bits);
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return device::lane_words::position_in(shape_); }
+    /// Returns how far tail rows are moved, in leaves of 64 KiB; 0 unless the chunk's tail lies elsewhere.
+    [[nodiscard]] ORCHARD_INLINE std::int32_t shift() const {
+        return static_cast<std::int32_t>(static_cast<std::int64_t>(shift_bytes()) >> log_of(tile::k64));
     }
 
     /// Returns element `i` < `size()`. No memory access: the address is computed.
@@ -166,9 +182,9 @@ public:
     /// length. Arrays from a heap with tiles of at most 4 KiB meet this.
     [[nodiscard]] ORCHARD_INLINE lane_ptr<T> data() const {
         if (width() == 1) {
-            return lane_ptr<T>::linear(simt::global_pointer<T>(chunk_));
+            return lane_ptr<T>::linear(simt::global_pointer<T>(address()));
         }
-        if (!map().pointable() || chunk_ % (bytes_of(row_tile()) * width()) != 0) {
+        if (!map().pointable() || address() % (bytes_of(row_tile()) * width()) != 0) {
             return nullptr;
         }
         return lane_ptr<T>::from_address(address_of(0), row_tile(),
@@ -201,9 +217,13 @@ public:
     }
 
 private:
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t address() const { return device::lane_words::address_in(chunk_); }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t shift_bytes() const {
+        return device::lane_words::shift_bytes(chunk_, shape_);
+    }
     [[nodiscard]] ORCHARD_INLINE tile row_tile() const { return map().row_tile; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t width() const { return map().width; }
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t ragged() const { return shape_ >> 24; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t ragged() const { return device::lane_words::ragged_in(shape_); }
     /// Returns the address of element `i`. Both branches compute the same formula with different tiles. The tile of
     /// full rows does not depend on `i`, so that a loop over them has most of the formula computed once.
     template <class Index, device::if_integer<Index> = 0>
@@ -212,16 +232,16 @@ private:
             return address_in_rows(row_tile(), i);
         }
         if (ragged() == 0) {
-            return address_in_rows(tile_in_tail(i), i);
+            return address_in_rows(tile_in_tail(i), i, shift_bytes());
         }
         return address_behind_common_rows(i);
     }
     /// Returns the rows of a chunk whose lanes differ in length.
     [[nodiscard]] ORCHARD_INLINE ragged_rows rows() const {
-        return {log_of(row_tile()) - log_of(tile::k4), map().log_step(), pages_};
+        return {log_of(row_tile()) - log_of(tile::k4), ragged() - 1, pages_};
     }
     [[nodiscard]] ORCHARD_INLINE const row_table& table() const {
-        return *simt::global_pointer<const row_table>(chunk_ - os_page_bytes);
+        return *simt::global_pointer<const row_table>(address() - os_page_bytes);
     }
     /// Returns the OS page of element `i`, counted from the end of the common rows.
     template <class Index, device::if_integer<Index> = 0>
@@ -232,17 +252,12 @@ private:
     /// Returns the address of an element behind the common rows. Reads one to three words of the chunk's table.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_behind_common_rows(Index i) const {
-        // Of the word's upper half, the lower 8 bits are the size's.
-        const auto tail = static_cast<std::uint32_t>(size_and_tail_ >> 32) >> (size_bits - 32);
-        return simt::global_pointer<T>(device::place_behind_common_rows(
-            chunk_, static_cast<std::uint64_t>(i) * sizeof(T), pages_, shape_, tail));
+        return simt::global_pointer<T>(
+            device::place_behind_common_rows(address(), pages_, shape_, static_cast<std::uint64_t>(i) * sizeof(T)));
     }
-    /// Returns the tile of an element behind the common rows, or in a tail that lies elsewhere.
+    /// Returns the tile of an element behind the common rows.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_rows(Index i) const {
-        if (map().is_split()) {
-            return map().whole().tile_at(static_cast<std::uint64_t>(i) * sizeof(T));
-        }
         const std::uint32_t log = rows().log_tile_of(table(), position(), page_behind_common_rows(i));
         return static_cast<tile>(log_of(tile::k4) + log);
     }
@@ -253,9 +268,9 @@ private:
     /// `t`, because larger tiles precede it. The rows before it therefore take as much of the chunk as rows with tile
     /// `t` would.
     template <class Index, device::if_integer<Index> = 0>
-    [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i) const {
+    [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i, std::uint64_t shift = 0) const {
         constexpr std::uint32_t size = sizeof(T);
-        const std::uint64_t first = chunk_ + (std::uint32_t{position()} << log_of(t));
+        const std::uint64_t first = address() + shift + (std::uint32_t{position()} << log_of(t));
         const std::uint32_t in_tile = (std::uint32_t{1} << log_of(t)) / size - 1;
         return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width()} - 1) * size));
     }
@@ -283,15 +298,10 @@ private:
         return map().tile_of_page(static_cast<std::uint32_t>(static_cast<std::make_unsigned_t<Index>>(i) / in_page));
     }
 
-    static constexpr std::uint32_t size_bits = 64 - device::tail_distance::bits;
-    static constexpr std::uint64_t size_mask = (std::uint64_t{1} << size_bits) - 1;
-
     std::uint64_t chunk_ = 0;
-    /// 63          40 39          0
-    /// | tail's place | size        |
-    std::uint64_t size_and_tail_ = 0;
+    std::uint64_t size_ = 0;
     std::uint32_t pages_ = 0;
-    std::uint32_t shape_ = device::lane_shape(lane_map::linear(), 0);
+    std::uint32_t shape_ = device::lane_words::shape_of(lane_map::linear(), 0, 0);
 };
 
 /// Visits the elements in order. A forward iterator: `++` adds 1 to an index, and `*` computes the address anew.

@@ -20,21 +20,12 @@ struct lane_wish {
     std::uint32_t alignment;  ///< alignment of an element in bytes
 };
 
-/// The distance from a chunk to its tail, which lies elsewhere, in leaves of 64 KiB: 25 bits. `lane_array` has the lower
-/// 24 of them; the sign is in `lane_map::ragged`.
-struct tail_distance {
-    static constexpr std::uint32_t bits = 24;
-    static constexpr std::uint32_t low_bits = (1u << bits) - 1;
-    /// The most segments of a heap whose tails can lie elsewhere: the distance between any two of its leaves fits.
-    static constexpr std::uint32_t max_segments = (1u << bits) / leaves_per_segment;
-
-    /// Returns the distance in bytes, modulo 2^64.
-    /// @param low  the lower bits of the distance in leaves; the bits above do not count
-    static ORCHARD_INLINE std::uint64_t bytes(std::uint32_t low, lane_map map) {
-        const std::uint64_t leaves = low & low_bits;
-        const std::uint64_t below = (map.ragged & lane_map::second_flag) != 0 ? std::uint64_t{1} << bits : 0;
-        return (leaves - below) * big_page_bytes;
-    }
+/// The distance by which a chunk's tail rows are moved, if its tail lies elsewhere: from where they would begin behind the
+/// segments to where they do, in leaves of 64 KiB. `lane_array` has 25 bits for it.
+struct tail_shift {
+    static constexpr std::uint32_t bits = 25;
+    /// The most segments of a heap whose tails may lie elsewhere: the distance between any two of its leaves fits.
+    static constexpr std::uint32_t max_segments = (1u << (bits - 1)) / leaves_per_segment;
 };
 
 /// The place of a lane's array. Three results are possible: `linear` is set; `chunk` is an address; or, after a
@@ -46,7 +37,7 @@ struct lane_place {
     void* chunk = nullptr;       ///< where the array's sub-array begins; null: there is none
     lane_map map{};              ///< tile and width of the sub-array
     std::uint32_t position = 0;  ///< position of the lane in the rows of the sub-array
-    std::uint32_t tail = 0;      ///< if the map `is_split`: the lower bits of the `tail_distance` (lane_array.cuh)
+    std::int32_t shift = 0;      ///< the `tail_shift` of tail rows
     bool linear = false;         ///< a linear block is to be used instead, which is not allocated yet
 };
 

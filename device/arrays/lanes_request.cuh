@@ -29,8 +29,7 @@ struct lanes_request : chunk_request {
     std::uint32_t segments = 0;     ///< the chunk's `k`, while the request is for the tail alone
     std::uint64_t lane_bytes = 0;   ///< likewise the lane's `bytes`; these are 0 then
     std::uint32_t tail = 0;         ///< its first leaf, counted from the heap's first
-    std::uint32_t cut = 0;          ///< with a table: OS pages in the tail
-    std::uint32_t distance = 0;     ///< else: the lower bits of the `tail_distance`
+    std::int32_t shift = 0;         ///< the `tail_shift` of tail rows; 0 if they are not moved
 };
 
 /// Returns log2 of `x`, which is not 0, rounded down.

@@ -9,13 +9,13 @@
 ///     get_parts              the tail first, then the segments; both or none
 ///     return_tail            when the chunk ends (large/chunk_free.cuh)
 ///
-///     lanes of one length           | rows that fill the segments |     tail | the other full rows | tail rows |
-///     lanes of different lengths    | ... | table | common rows |       tail | steps | ...
+///     chunk    | full rows, whole segments |           | other tails | tail rows | other tails |
 ///
-/// The tail stays behind the segments in these cases: tiles of at most 4 KiB, and arrays that `lane_ptr` serves, whose
-/// addresses are not translated; lanes of one length whose number is no power of two, since a row would lie in both
-/// parts; lanes of different lengths whose table or common rows would lie in the tail. A tail that the policy
-/// `padded` rounds up to a segment is none.
+/// This is done where the lanes have one length, and their full rows fill whole segments, so that exactly the tail rows
+/// lie in the tail: with tiles of 64 KiB always for 32 lanes, for 16 lanes in every second case. The tail stays behind
+/// the segments in all other cases: with tiles of at most 4 KiB, and where `lane_ptr` serves the arrays, addresses are
+/// not translated; lanes of different lengths have their common rows, which are reached fastest, at the chunk's end. A
+/// tail that the policy `padded` rounds up to a segment is none.
 ///
 /// Source: Zhang et al., AlignMalloc, TPDS 2025, section V-B: what is under 2 MiB goes into the portion space.
 
@@ -23,28 +23,17 @@
 
 namespace orchard::device {
 
-/// Decides whether the tail of the chunk is to lie elsewhere: then sets `r.tail_leaves`, `r.cut` and `r.map`, and makes
-/// the request one for the tail alone; `r.offset` and `r.total` count from the beginning of the segments. All lanes of
-/// the group call it, after `choose_shape`. No memory access.
+/// Decides whether the tail of the chunk is to lie elsewhere: then sets `r.tail_leaves`, and makes the request one for
+/// the tail alone. Each lane calls it for itself, after `choose_shape`; the result is the same in all. No memory access.
 inline ORCHARD_NOINLINE void cut_tail(lanes_request& r) {
     r.tail_leaves = 0;
-    if (r.h.tails_by != tail_policy::pooled || r.log_unit >= r.log_turn || r.k == 0 || r.leaves == 0) {
+    r.shift = 0;
+    if (r.h.tails_by != tail_policy::pooled || r.map.ragged != 0 || r.k == 0 || r.leaves == 0) {
         return;
     }
-    const std::uint64_t rest = r.total - (std::uint64_t{r.k} << (segment_shift - chunk_unit_shift));
-    if (r.map.has_table()) {
-        if (rest > r.offset) {
-            return;  // the table, which begins at `r.offset`, would lie in the tail
-        }
-        r.cut = static_cast<std::uint32_t>(rest >> (log_of(tile::k4) - chunk_unit_shift));
-        r.offset -= rest;
-        r.total -= rest;
-        r.map.ragged = static_cast<std::uint8_t>(r.map.ragged | lane_map::second_flag);
-    } else {
-        r.map = r.map.split_tail(r.k);
-        if (!r.map.is_split()) {
-            return;
-        }
+    // Otherwise `lane_ptr` serves the arrays, or other rows than tail rows would lie in the tail.
+    if (r.map.pages == 0 || r.map.bytes_before_tail_rows() != std::uint64_t{r.k} * segment_bytes) {
+        return;
     }
     // The first request is for the tail alone, and for no bytes of the lanes (`get_parts`).
     r.tail_leaves = r.leaves;
@@ -65,10 +54,7 @@ ORCHARD_INLINE void end_tail_request(lanes_request& r) {
 /// the group call it. The leader writes the record, whose memory it has acquired.
 inline ORCHARD_NOINLINE void note_tail(lanes_request& r) {
     const std::uint32_t chunk = to_underlying(r.got.first) * leaves_per_segment;
-    r.distance = (r.tail - chunk) & tail_distance::low_bits;
-    if (r.map.is_split() && r.tail < chunk) {
-        r.map.ragged = static_cast<std::uint8_t>(r.map.ragged | lane_map::second_flag);
-    }
+    r.shift = static_cast<std::int32_t>(r.tail - (chunk + r.k * leaves_per_segment));
     if (is_leader(r.mask)) {
         // The chunk store may have given a longer chunk, with a tail of its own.
         if (const std::uint32_t behind = to_underlying(r.got.leaves); behind != 0) {

@@ -98,18 +98,11 @@ inline ORCHARD_NOINLINE void mark_first_segment(const lanes_request& r) {
 /// warp; up to 63 shuffles, and 64 stores of two words, in smaller groups.
 inline ORCHARD_NOINLINE void write_row_table(const lanes_request& r) {
     auto& table = *static_cast<row_table*>(r.block);
-    const std::uint32_t log_step = r.map.log_step();
+    const std::uint32_t log_step = std::uint32_t{r.map.ragged} - 1;
     const std::uint32_t behind = r.pages - r.map.pages;
     const auto width = static_cast<std::uint32_t>(simt::popcount(r.mask));
-    // In OS pages, with those in a tail elsewhere: the table is the last one before the common rows.
-    const auto in_segments = static_cast<std::uint32_t>(r.offset >> (log_of(tile::k4) - chunk_unit_shift)) + 1;
-    const std::uint32_t to_common = in_segments + (r.map.has_pooled_tail() ? r.cut : 0);
-    if (r.map.has_pooled_tail() && is_leader(r.mask)) {
-        // Without the tail, its first page would be `r.cut` pages before the chunk's first one.
-        const std::int64_t pages_a_leaf = big_page_bytes / os_page_bytes;
-        table.shift = (std::int64_t{r.tail} - begin_of(r)) * pages_a_leaf + r.cut;
-        table.cut = -static_cast<std::int32_t>(in_segments);
-    }
+    // In OS pages: the table is the last one before the common rows.
+    const auto to_common = static_cast<std::uint32_t>(r.offset >> (log_of(tile::k4) - chunk_unit_shift)) + 1;
     table.pages[position_of(r.h.order_of_lanes, width, r.position)] = behind;
     ORCHARD_NO_UNROLL
     for (std::uint32_t group = r.position; group - r.position < row_table::max_steps; group += width) {

@@ -299,7 +299,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.stamp = next_stamp();
     view.portions_by = values.portions;
     // In a larger heap the distance from a chunk to its tail may not fit an array.
-    view.tails_by = segments <= device::tail_distance::max_segments ? values.tails : tail_policy::adjacent;
+    view.tails_by = segments <= device::tail_shift::max_segments ? values.tails : tail_policy::adjacent;
     view.arrays = values.layout;
     view.order_of_lanes = values.lane_order;
     view.log_chunk_lanes = static_cast<std::uint8_t>(std::bit_width(static_cast<unsigned>(values.chunk_lanes)) - 1);

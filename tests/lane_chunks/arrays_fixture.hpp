@@ -187,7 +187,7 @@ protected:
         std::uint64_t first = ~std::uint64_t{0};
         for (const lane_array<T>& a : arrays) {
             // The record's sub-array of lanes of different lengths begins at the table.
-            const std::uint64_t table = a.map().has_table() ? os_page_bytes : 0;
+            const std::uint64_t table = a.map().ragged != 0 ? os_page_bytes : 0;
             first = a.empty() ? first : std::min(first, as_number(a.chunk()) - table);
         }
         const heap_peer peer(h());

@@ -138,30 +138,14 @@ inline constexpr std::uint64_t lane_alignment = 16;
 /// If the lanes differ in length, the map is that of the common rows alone, and `pages` are a lane's pages in them; a
 /// table in the chunk has the place of all others (uvm/geometry/ragged_rows.hpp).
 ///
-/// If the chunk's tail lies elsewhere (`tail_policy::pooled`), the map is that of the rows in the chunk's segments, and
-/// `ragged` is not 0 either, so that these rows are reached as fast as common rows, and all others by the same slower
-/// way. If the lanes have one length, `pages` are a lane's pages in these rows, plus the rest of its length beyond
-/// whole tiles. `split_tail` makes such a map, and `whole` undoes it:
-///
-///     32 lanes of 66 KiB, 17 pages      tile 64 KiB: 16 pages; a row fills a segment
-///     pages = 16 + 1      tiles behind the segments: 0      in the tail: 17 - 16 pages of each lane
+/// If the chunk's tail rows lie elsewhere (`tail_policy::pooled`), the map is that of a chunk in one piece. All tail rows
+/// are then moved by one distance, which the map does not know (`device::tail_shift`).
 struct lane_map {
     std::uint32_t pages = 0;       ///< OS pages of a lane if the last rows are tail rows; 0: all rows have the same
                                    ///< tile
     tile row_tile = largest_tile;  ///< tile of all rows except tail rows
     std::uint8_t width = 1;        ///< number of lanes, 1 to 32; need not be a power of two
-    /// 0: the lanes have the same length, and the chunk is in one piece. Otherwise one of:
-    ///
-    ///     7   6              5        4        0
-    ///     | 0 | tail elsewhere | 0 | 1 + log_step |      lanes of different lengths; `log_step` is of `ragged_rows`
-    ///     | 1 | tail is below  | tiles in the tail |     lanes of one length, the tail elsewhere
-    ///
-    /// Tiles in the tail: whole tiles of each lane, up to 63. Below: at a lower address than the chunk.
-    std::uint8_t ragged = 0;
-
-    static constexpr std::uint32_t split_flag = 0x80;   ///< in `ragged`: lanes of one length, the tail elsewhere
-    static constexpr std::uint32_t second_flag = 0x40;  ///< the bit below
-    static constexpr std::uint32_t rest_mask = 0x3f;    ///< the bits below that
+    std::uint8_t ragged = 0;       ///< 0: the lanes have the same length; else 1 + `ragged_rows::log_step`
 
     /// Returns the map of one lane, whose bytes are contiguous.
     static ORCHARD_FN constexpr lane_map linear() { return {}; }
@@ -189,40 +173,9 @@ struct lane_map {
         return result;
     }
 
-    /// Returns true if the chunk has a table, which says where the pages behind the common rows are.
-    [[nodiscard]] ORCHARD_INLINE constexpr bool has_table() const { return ragged != 0 && ragged < split_flag; }
-    /// Returns true if the lanes have one length, and the chunk's tail lies elsewhere.
-    [[nodiscard]] ORCHARD_INLINE constexpr bool is_split() const { return ragged >= split_flag; }
-    /// Returns true if the chunk's tail lies elsewhere.
-    [[nodiscard]] ORCHARD_INLINE constexpr bool has_pooled_tail() const { return ragged >= second_flag; }
-    /// Returns `ragged_rows::log_step` of a map with a table.
-    [[nodiscard]] ORCHARD_INLINE constexpr std::uint32_t log_step() const { return (ragged & rest_mask) - 1; }
-
-    /// Returns this map of lanes of one length, with tail rows, for a chunk of `segments` segments whose tail lies
-    /// elsewhere; or this map unchanged if rows would cross from the segments to the tail, or if the tail has too many
-    /// tiles. `is_split` tells which.
-    [[nodiscard]] ORCHARD_FN constexpr lane_map split_tail(std::uint32_t segments) const {
-        const std::uint32_t log = log_of(row_tile) - log_of(tile::k4);
-        const std::uint32_t in_segments = segments * static_cast<std::uint32_t>(segment_bytes / os_page_bytes) / width;
-        const std::uint32_t tiles = (pages - in_segments) >> log;
-        // Rows of a power of two of tiles, at most 2 MiB, end where a segment does.
-        if (pages == 0 || ragged != 0 || (width & (width - 1)) != 0 || tiles > rest_mask) {
-            return *this;
-        }
-        lane_map result = *this;
-        result.pages = in_segments | (pages & ((1u << log) - 1));
-        result.ragged = static_cast<std::uint8_t>(split_flag | tiles);
-        return result;
-    }
-    /// Returns the map that `split_tail` was called for: the rows of segments and tail, as if they lay in one piece.
-    [[nodiscard]] ORCHARD_INLINE constexpr lane_map whole() const {
-        const std::uint32_t in_tail = (ragged & rest_mask) << (log_of(row_tile) - log_of(tile::k4));
-        return {pages + in_tail, row_tile, width, 0};
-    }
-    /// Returns the bytes of the rows in the segments of a chunk whose tail lies elsewhere, for a map of `split_tail`.
-    [[nodiscard]] ORCHARD_INLINE constexpr std::uint64_t bytes_in_segments() const {
-        const std::uint32_t log = log_of(row_tile) - log_of(tile::k4);
-        return std::uint64_t{pages >> log << log} * width * os_page_bytes;
+    /// Returns the bytes of the rows before tail rows, if there are tail rows.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t bytes_before_tail_rows() const {
+        return (std::uint64_t{pages} * os_page_bytes & ~(bytes_of(row_tile) - 1)) * width;
     }
 
     /// Returns the tile of the row in which byte `offset` of every lane lies.

@@ -120,7 +120,7 @@ void placement::place_chunks() {
         chunks_per_group_ = leaves_per_segment / leaves;
         group_bytes_ = segment_bytes;
     } else if (to_underlying(own) != 0 && memory_.tails == tail_policy::pooled && !linear() && last_width_ == max_lanes &&
-               map_.split_tail(static_cast<std::uint32_t>(whole)).is_split()) {
+               map_.pages != 0 && map_.bytes_before_tail_rows() == whole * segment_bytes) {
         tail_bytes_ = to_underlying(reserved_for(memory_.portions, own)) * big_page_bytes;
         tails_bytes_ = segment_bytes;
         chunk_bytes_ = whole * segment_bytes;
