@@ -205,8 +205,8 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
 /// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks, and so on down to
 /// single lanes. All lanes of a converged group call it; after a split, each half goes on by itself.
 ///
-/// Errors: too_large, and those of `get_memory`. Cost: as `acquire`, twice if the tail lies elsewhere; a few collectives
-/// for each sub-array; a few stores of metadata by each lane.
+/// Errors: too_large, and those of `get_memory`. Cost: as `acquire`, twice if the tail lies elsewhere; a few
+/// collectives for each sub-array; a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
         if (place_lanes(r)) {

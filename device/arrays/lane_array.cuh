@@ -39,8 +39,8 @@ namespace device {
 ///     chunk    63            48 47                               0
 ///              | shift, lower 16 | address                        |
 ///
-/// The shift in bytes is thus the upper 9 bits, as a signed number, above the upper half of `chunk` without its lower 16
-/// bits: two instructions.
+/// The shift in bytes is thus the upper 9 bits, as a signed number, above the upper half of `chunk` without its lower
+/// 16 bits: two instructions.
 namespace lane_words {
 inline constexpr std::uint32_t address_bits = 48;
 
@@ -67,17 +67,20 @@ ORCHARD_INLINE constexpr std::uint64_t shift_bytes(std::uint64_t chunk, std::uin
 }
 }  // namespace lane_words
 
-/// Returns the place of byte `offset`, which lies behind the common rows, of the lane at `position` of a chunk whose
-/// lanes differ in length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an
-/// array would need 16 registers more for the others.
-inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, std::uint32_t pages, std::uint32_t shape, std::uint64_t offset) {
+/// Returns the place of a lane's byte `offset`, which lies behind the common rows, in a chunk whose lanes differ in
+/// length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an array would need
+/// 16 registers more for the others. Takes the words as they are (`lane_words`): fewer registers.
+inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, std::uint32_t pages,
+                                                               std::uint32_t shape, std::uint64_t offset) {
     const lane_map map = lane_words::map_of(pages, shape);
     const std::uint32_t position = lane_words::position_in(shape);
-    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), std::uint32_t{map.ragged} - 1, map.pages};
+    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), map.log_step(), map.pages};
     const auto& table = *simt::global_pointer<const row_table>(chunk - os_page_bytes);
-    const std::int64_t page =
-        rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
-    return chunk + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
+    std::int32_t page = rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
+    if (map.has_pooled_rows() && page < table.cut) {
+        page += table.shift;
+    }
+    return chunk + static_cast<std::uint64_t>(std::int64_t{page} * static_cast<std::int64_t>(os_page_bytes)) +
            (offset & (os_page_bytes - 1));
 }
 
@@ -238,7 +241,7 @@ private:
     }
     /// Returns the rows of a chunk whose lanes differ in length.
     [[nodiscard]] ORCHARD_INLINE ragged_rows rows() const {
-        return {log_of(row_tile()) - log_of(tile::k4), ragged() - 1, pages_};
+        return {log_of(row_tile()) - log_of(tile::k4), map().log_step(), pages_};
     }
     [[nodiscard]] ORCHARD_INLINE const row_table& table() const {
         return *simt::global_pointer<const row_table>(address() - os_page_bytes);

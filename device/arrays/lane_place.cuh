@@ -20,8 +20,8 @@ struct lane_wish {
     std::uint32_t alignment;  ///< alignment of an element in bytes
 };
 
-/// The distance by which a chunk's tail rows are moved, if its tail lies elsewhere: from where they would begin behind the
-/// segments to where they do, in leaves of 64 KiB. `lane_array` has 25 bits for it.
+/// The distance by which a chunk's tail rows are moved, if its tail lies elsewhere: from where they would begin behind
+/// the segments to where they do, in leaves of 64 KiB. `lane_array` has 25 bits for it.
 struct tail_shift {
     static constexpr std::uint32_t bits = 25;
     /// The most segments of a heap whose tails may lie elsewhere: the distance between any two of its leaves fits.

@@ -30,6 +30,7 @@ struct lanes_request : chunk_request {
     std::uint64_t lane_bytes = 0;   ///< likewise the lane's `bytes`; these are 0 then
     std::uint32_t tail = 0;         ///< its first leaf, counted from the heap's first
     std::int32_t shift = 0;         ///< the `tail_shift` of tail rows; 0 if they are not moved
+    std::uint32_t cut = 0;          ///< lanes of different lengths: OS pages of the chunk in the tail
 };
 
 /// Returns log2 of `x`, which is not 0, rounded down.

@@ -5,17 +5,19 @@
 /// Chunks of interleaved arrays whose tail does not lie behind their segments, but where a VA block of portions has
 /// room (`tail_policy::pooled`): such a tail opens no VA block for its chunk alone.
 ///
-///     cut_tail               is the tail to lie elsewhere? The map of what stays in the segments
+///     cut_tail               is the tail to lie elsewhere?
 ///     get_parts              the tail first, then the segments; both or none
 ///     return_tail            when the chunk ends (large/chunk_free.cuh)
 ///
-///     chunk    | full rows, whole segments |           | other tails | tail rows | other tails |
+///     lanes of one length            | full rows fill the segments |     tail: | tail rows |
+///     lanes of different lengths     | ... | table | common rows |       tail: | steps | ...
 ///
-/// This is done where the lanes have one length, and their full rows fill whole segments, so that exactly the tail rows
-/// lie in the tail: with tiles of 64 KiB always for 32 lanes, for 16 lanes in every second case. The tail stays behind
-/// the segments in all other cases: with tiles of at most 4 KiB, and where `lane_ptr` serves the arrays, addresses are
-/// not translated; lanes of different lengths have their common rows, which are reached fastest, at the chunk's end. A
-/// tail that the policy `padded` rounds up to a segment is none.
+/// Rows that are reached fastest lie in the segments: full rows, and common rows. So the tail stays behind the segments
+/// if it would have a part of them. Lanes of one length: their full rows must fill whole segments; with tiles of 64
+/// KiB, those of 32 lanes always do, those of 16 lanes in every second case. Lanes of different lengths: the table,
+/// which precedes the common rows, must lie in the segments. The tail also stays there with tiles of at most 4 KiB, and
+/// where `lane_ptr` serves the arrays, whose addresses are not translated. A tail that the policy `padded` rounds up to
+/// a segment is none.
 ///
 /// Source: Zhang et al., AlignMalloc, TPDS 2025, section V-B: what is under 2 MiB goes into the portion space.
 
@@ -24,16 +26,29 @@
 namespace orchard::device {
 
 /// Decides whether the tail of the chunk is to lie elsewhere: then sets `r.tail_leaves`, and makes the request one for
-/// the tail alone. Each lane calls it for itself, after `choose_shape`; the result is the same in all. No memory access.
+/// the tail alone. If the lanes differ in length, also sets `r.cut`, and `r.offset` and `r.total` then count from the
+/// beginning of the segments. Each lane calls it for itself, after `choose_shape`; the result is the same in all lanes
+/// of one sub-array. No memory access.
 inline ORCHARD_NOINLINE void cut_tail(lanes_request& r) {
     r.tail_leaves = 0;
     r.shift = 0;
-    if (r.h.tails_by != tail_policy::pooled || r.map.ragged != 0 || r.k == 0 || r.leaves == 0) {
+    if (r.h.tails_by != tail_policy::pooled || r.k == 0 || r.leaves == 0) {
         return;
     }
-    // Otherwise `lane_ptr` serves the arrays, or other rows than tail rows would lie in the tail.
-    if (r.map.pages == 0 || r.map.bytes_before_tail_rows() != std::uint64_t{r.k} * segment_bytes) {
-        return;
+    if (r.map.ragged == 0) {
+        // Otherwise `lane_ptr` serves the arrays, or other rows than tail rows would lie in the tail.
+        if (r.map.pages == 0 || r.map.bytes_before_tail_rows() != std::uint64_t{r.k} * segment_bytes) {
+            return;
+        }
+    } else {
+        const std::uint64_t rest = r.total - (std::uint64_t{r.k} << (segment_shift - chunk_unit_shift));
+        if (rest > r.offset) {
+            return;  // the table, which begins at `r.offset`, would lie in the tail
+        }
+        r.cut = static_cast<std::uint32_t>(rest >> (log_of(tile::k4) - chunk_unit_shift));
+        r.offset -= rest;
+        r.total -= rest;
+        r.map.ragged = static_cast<std::uint8_t>(r.map.ragged | lane_map::pooled_flag);
     }
     // The first request is for the tail alone, and for no bytes of the lanes (`get_parts`).
     r.tail_leaves = r.leaves;
@@ -54,7 +69,7 @@ ORCHARD_INLINE void end_tail_request(lanes_request& r) {
 /// the group call it. The leader writes the record, whose memory it has acquired.
 inline ORCHARD_NOINLINE void note_tail(lanes_request& r) {
     const std::uint32_t chunk = to_underlying(r.got.first) * leaves_per_segment;
-    r.shift = static_cast<std::int32_t>(r.tail - (chunk + r.k * leaves_per_segment));
+    r.shift = r.map.ragged == 0 ? static_cast<std::int32_t>(r.tail - (chunk + r.k * leaves_per_segment)) : 0;
     if (is_leader(r.mask)) {
         // The chunk store may have given a longer chunk, with a tail of its own.
         if (const std::uint32_t behind = to_underlying(r.got.leaves); behind != 0) {

@@ -71,8 +71,8 @@ private:
         // The names appear in messages about two owners of one portion.
         const char* const tail = device::is_portion(c) ? "a chunk" : "a chunk's tail";
         const bool pooled = blocks.has_pooled_tail();
-        absl::Status s = owners_.take_chunk(device::first_leaf(c), blocks.segments(), pooled ? 0 : blocks.leaves(),
-                                            "chunk", tail);
+        absl::Status s =
+            owners_.take_chunk(device::first_leaf(c), blocks.segments(), pooled ? 0 : blocks.leaves(), "chunk", tail);
         if (!s.ok()) {
             return s;
         }

@@ -53,8 +53,8 @@ struct thread_byte {
 /// portion at the beginning of the next block. Chunks under 2 MiB therefore share VA blocks: `packed` side by side in
 /// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
 /// With `pooled` tails, the tails of larger chunks share VA blocks as chunks under 2 MiB do, where the heap would place
-/// them so (device/arrays/pooled_tail.cuh). A block of tails precedes the segments of their chunks. If the last warp has
-/// fewer lanes, all tails stay adjacent.
+/// them so (device/arrays/pooled_tail.cuh). A block of tails precedes the segments of their chunks. If the last warp
+/// has fewer lanes, all tails stay adjacent.
 ///
 ///     adjacent    | w0 | tail of w0 . . . | w1 | tail of w1 . . . |
 ///     pooled      | tails of w0, w1, ... | w0 | w1 | ...

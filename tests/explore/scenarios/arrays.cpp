@@ -32,8 +32,8 @@ constexpr std::array<wish, 7> wishes{{
     {layout::interleaved(tile::b16), {514, 640, 100, 40}},
     {layout::interleaved(tile::k4), {9 * 512, 10 * 512, 2 * 512, 2'600}},
     {layout::interleaved(tile::k64), {19 * 512, 20 * 512, 3 * 512, 48 * 512}},
-    {layout::interleaved(tile::k64), {100'000, 102'000, 144'000, 40'000}},  // chunks of whole segments
-    {layout::interleaved(tile::k64), {135'000, 135'000, 135'000, 270'000}},  // as above, mostly of one length
+    {layout::interleaved(tile::k64), {100'000, 102'000, 144'000, 40'000}},   // chunks of whole segments
+    {layout::interleaved(tile::k64), {135'000, 135'000, 135'000, 100'000}},  // as above, mostly of one length
     {layout::automatic(), {2'100, 2'500, 8'192, 4'000}},
     {layout::linear(), {512, 8'192, 70'000, 2'048}},
 }};
