@@ -108,7 +108,7 @@ struct tile_span {
 /// arrays. 24 bytes. Functions read memory only if the lanes differ in length, and then for elements behind the rows
 /// that all lanes fill (uvm/geometry/ragged_rows.hpp).
 ///
-/// The chunk lies in memory that all threads share, as for `lane_ptr`.
+/// The chunk lies in memory that all threads share, as for `lane_ptr`, below address 2^48.
 ///
 /// `sizeof(T)` is a power of two and at most a tile (4 KiB if there are tail rows). The checked build ends the kernel
 /// if that does not hold, or if an index is out of bounds; other builds check nothing.
@@ -126,8 +126,8 @@ public:
     lane_array() = default;
     /// Creates the array of `size` elements of the lane at `position` of the chunk that begins at `chunk`. No memory is
     /// accessed, so that any number of lanes may view the same array. The checked build ends the kernel if `position`
-    /// is not below the map's width, if an element is larger than a tile, or if the tail rows hold fewer than `size`
-    /// elements.
+    /// is not below the map's width, if the address has more than 48 bits, if an element is larger than a tile, or if
+    /// the tail rows hold fewer than `size` elements.
     /// @param shift  how far tail rows are moved, in leaves: `device::tail_shift`
     ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size,
                               std::int32_t shift = 0)
@@ -138,6 +138,8 @@ public:
         static_assert(device::fits_tiles<T>,
                       "sizeof(T) must be a power of two, so that no element lies in two tiles: "
                       "pad it, with alignas");
+        ORCHARD_ASSERT(reinterpret_cast<std::uint64_t>(chunk) >> device::lane_words::address_bits == 0,
+                       "orchard: lane_array: an address of more than 48 bits");
         ORCHARD_ASSERT(position < width(), "orchard: lane_array: a position beyond the chunk's lanes");
         ORCHARD_ASSERT(width() == 1 || sizeof(T) <= bytes_of(pages_ == 0 && ragged() == 0 ? row_tile() : tile::k4),
                        "orchard: lane_array: an element is larger than a tile");
