@@ -43,7 +43,8 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
         lane_place at;
         slow::place_array(*h.self, bytes, {wanted, advice, sizeof(T), alignof(T)}, at);
         if (!at.linear) {
-            return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count) : lane_array<T>();
+            return at.chunk != nullptr ? lane_array<T>(at.chunk, at.map, at.position, count, at.shift)
+                                       : lane_array<T>();
         }
     }
     // Linear: `malloc` aligns to 16 B, which is enough for most types.

@@ -18,7 +18,8 @@
 ///         choose_width      width of the sub-array
 ///         place_arrays      order and offsets of the sub-arrays, length of the chunk
 ///         choose_shape      segments and tail (large/chunk_path.cuh)
-///       get_memory          the chunk (large/chunk_path.cuh)
+///         cut_tail          does the tail lie elsewhere? (pooled_tail.cuh)
+///       get_parts           the chunk: `get_memory` (large/chunk_path.cuh), twice if its tail lies elsewhere
 ///       describe            its record
 ///       write_row_table     the rows of lanes of different lengths, with tiles above 4 KiB
 ///
@@ -29,6 +30,7 @@
 ///
 /// The layouts are AlignMalloc's (Zhang et al., TPDS 2025, section V.A); the grouping by size is Orchard's.
 
+#include "device/arrays/pooled_tail.cuh"
 #include "device/arrays/ragged_layout.cuh"
 
 namespace orchard::device {
@@ -192,21 +194,26 @@ inline ORCHARD_NOINLINE bool place_lanes(lanes_request& r) {
         place_small_tiles(r);
     }
     choose_shape(r, simt::ballot(r.mask, std::uint64_t{1} << r.log_align > big_page_bytes) != 0);
-    return r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
+    const bool fits = r.total <= max_chunk_bytes >> chunk_unit_shift && r.k + (r.leaves != 0 ? 1 : 0) <= r.h.max_slabs;
+    if (fits) {
+        cut_tail(r);
+    }
+    return fits;
 }
-
-/// The same as `get_memory`, not inlined: the caller would need four registers more.
-inline ORCHARD_NOINLINE failure_reason get_memory_of_lanes(lanes_request& r) { return get_memory(r); }
 
 /// Gets one chunk for the arrays of the group. Sets `r.block` to this lane's sub-array, or leaves it null and sets
 /// `r.why`. If there is no memory for the whole group, its halves try separately, as for blocks, and so on down to
 /// single lanes. All lanes of a converged group call it; after a split, each half goes on by itself.
 ///
-/// Errors: too_large, and those of `get_memory`. Cost: as `acquire`; a few collectives for each sub-array; a few stores
-/// of metadata by each lane.
+/// Errors: too_large, and those of `get_memory`. Cost: as `acquire`, twice if the tail lies elsewhere; a few
+/// collectives for each sub-array; a few stores of metadata by each lane.
 inline ORCHARD_FN void allocate_lanes(lanes_request& r) {
     do {
-        r.why = place_lanes(r) ? get_memory_of_lanes(r) : failure_reason::too_large;
+        if (place_lanes(r)) {
+            get_parts(r);
+        } else {
+            r.why = failure_reason::too_large;
+        }
         if (r.why == failure_reason::none) {
             mark_first_segment(r);
             describe(r, {r.rank, r.after, interleaved_flag});
@@ -262,7 +269,7 @@ ORCHARD_INLINE bool free_lane(block_search& s, std::uint32_t position) {
     if (s.chunk != block_search::nothing) {
         find_lane(s, position);
     }
-    return free_found(s);
+    return free_found<true>(s);
 }
 
 }  // namespace orchard::device

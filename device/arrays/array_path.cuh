@@ -77,6 +77,7 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         place.chunk = has_table ? static_cast<char*>(r.block) + os_page_bytes : r.block;
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);
+        place.shift = r.shift;
     }
 }
 

@@ -18,6 +18,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "device/arrays/lane_place.cuh"
 #include "device/arrays/lane_ptr.cuh"
 #include "device/simt/address.cuh"
 #include "device/simt/assert.cuh"
@@ -30,16 +31,56 @@ namespace orchard {
 
 namespace device {
 
-/// Returns the place of byte `offset`, which lies behind the common rows, of the lane at `position` of a chunk whose
-/// lanes differ in length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an
-/// array would need 16 registers more for the others.
-inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, lane_map map,
-                                                               std::uint32_t position, std::uint64_t offset) {
-    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), std::uint32_t{map.ragged} - 1, map.pages};
+/// The map, the lane's position and the `tail_shift`, as `lane_array` has them: in a word, and in the upper bits of the
+/// chunk's address.
+///
+///     shape    31          23 22    16 15      11 10    5 4     0
+///              | shift, upper 9 | ragged | position | width | tile |      tile: its log2
+///     chunk    63            48 47                               0
+///              | shift, lower 16 | address                        |
+///
+/// The shift in bytes is thus the upper 9 bits, as a signed number, above the upper half of `chunk` without its lower
+/// 16 bits: two instructions.
+namespace lane_words {
+inline constexpr std::uint32_t address_bits = 48;
+
+ORCHARD_INLINE constexpr std::uint32_t shape_of(lane_map map, std::uint32_t position, std::int32_t shift) {
+    return log_of(map.row_tile) | std::uint32_t{map.width} << 5 | position << 11 | std::uint32_t{map.ragged} << 16 |
+           static_cast<std::uint32_t>(shift >> 16) << 23;
+}
+ORCHARD_INLINE constexpr std::uint64_t chunk_of(std::uint64_t address, std::int32_t shift) {
+    return address | std::uint64_t{static_cast<std::uint32_t>(shift)} << address_bits;
+}
+ORCHARD_INLINE constexpr std::uint64_t address_in(std::uint64_t chunk) {
+    return chunk & ((std::uint64_t{1} << address_bits) - 1);
+}
+ORCHARD_INLINE constexpr std::uint32_t position_in(std::uint32_t shape) { return shape >> 11 & 31; }
+ORCHARD_INLINE constexpr std::uint32_t ragged_in(std::uint32_t shape) { return shape >> 16 & 127; }
+ORCHARD_INLINE constexpr lane_map map_of(std::uint32_t pages, std::uint32_t shape) {
+    return {pages, static_cast<tile>(shape & 31), static_cast<std::uint8_t>(shape >> 5 & 63),
+            static_cast<std::uint8_t>(ragged_in(shape))};
+}
+/// Returns the shift in bytes, modulo 2^64.
+ORCHARD_INLINE constexpr std::uint64_t shift_bytes(std::uint64_t chunk, std::uint32_t shape) {
+    const auto high = static_cast<std::uint32_t>(static_cast<std::int32_t>(shape) >> 23);
+    return std::uint64_t{high} << 32 | (static_cast<std::uint32_t>(chunk >> 32) & 0xffff0000u);
+}
+}  // namespace lane_words
+
+/// Returns the place of a lane's byte `offset`, which lies behind the common rows, in a chunk whose lanes differ in
+/// length (`ragged_rows::place_of`). Not inlined: most elements lie in common rows, and a loop over an array would need
+/// 16 registers more for the others. Takes the words as they are (`lane_words`): fewer registers.
+inline ORCHARD_NOINLINE std::uint64_t place_behind_common_rows(std::uint64_t chunk, std::uint32_t pages,
+                                                               std::uint32_t shape, std::uint64_t offset) {
+    const lane_map map = lane_words::map_of(pages, shape);
+    const std::uint32_t position = lane_words::position_in(shape);
+    const ragged_rows rows{log_of(map.row_tile) - log_of(tile::k4), map.log_step(), map.pages};
     const auto& table = *simt::global_pointer<const row_table>(chunk - os_page_bytes);
-    const std::int64_t page =
-        rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
-    return chunk + static_cast<std::uint64_t>(page * static_cast<std::int64_t>(os_page_bytes)) +
+    std::int32_t page = rows.place_of(table, position, static_cast<std::uint32_t>(offset / os_page_bytes) - map.pages);
+    if (map.has_pooled_rows() && page < table.cut) {
+        page += table.shift;
+    }
+    return chunk + static_cast<std::uint64_t>(std::int64_t{page} * static_cast<std::int64_t>(os_page_bytes)) +
            (offset & (os_page_bytes - 1));
 }
 
@@ -67,7 +108,7 @@ struct tile_span {
 /// arrays. 24 bytes. Functions read memory only if the lanes differ in length, and then for elements behind the rows
 /// that all lanes fill (uvm/geometry/ragged_rows.hpp).
 ///
-/// The chunk lies in memory that all threads share, as for `lane_ptr`.
+/// The chunk lies in memory that all threads share, as for `lane_ptr`, below address 2^48.
 ///
 /// `sizeof(T)` is a power of two and at most a tile (4 KiB if there are tail rows). The checked build ends the kernel
 /// if that does not hold, or if an index is out of bounds; other builds check nothing.
@@ -86,23 +127,24 @@ public:
     lane_array() = default;
     /// Creates the array of `size` elements of the lane at `position` of the chunk that begins at `chunk`. No memory is
     /// accessed, so that any number of lanes may view the same array. The checked build ends the kernel if `position`
-    /// is not below the map's width, if an element is larger than a tile, or if the tail rows hold fewer than `size`
-    /// elements.
-    ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size)
-        : chunk_{reinterpret_cast<std::uint64_t>(chunk)},
+    /// is not below the map's width, if the address has more than 48 bits, if an element is larger than a tile, or if
+    /// the tail rows hold fewer than `size` elements.
+    /// @param shift  how far tail rows are moved, in leaves: `device::tail_shift`
+    ORCHARD_INLINE lane_array(void* chunk, lane_map map, std::uint32_t position, std::uint64_t size,
+                              std::int32_t shift = 0)
+        : chunk_{device::lane_words::chunk_of(reinterpret_cast<std::uint64_t>(chunk), shift)},
           size_{size},
           pages_{map.pages},
-          row_tile_{map.row_tile},
-          width_{map.width},
-          position_{static_cast<std::uint8_t>(position)},
-          ragged_{map.ragged} {
+          shape_{device::lane_words::shape_of(map, position, shift)} {
         static_assert(device::fits_tiles<T>,
                       "sizeof(T) must be a power of two, so that no element lies in two tiles: "
                       "pad it, with alignas");
-        ORCHARD_ASSERT(position < width_, "orchard: lane_array: a position beyond the chunk's lanes");
-        ORCHARD_ASSERT(width_ == 1 || sizeof(T) <= bytes_of(pages_ == 0 && ragged_ == 0 ? row_tile_ : tile::k4),
+        ORCHARD_ASSERT(reinterpret_cast<std::uint64_t>(chunk) >> device::lane_words::address_bits == 0,
+                       "orchard: lane_array: an address of more than 48 bits");
+        ORCHARD_ASSERT(position < width(), "orchard: lane_array: a position beyond the chunk's lanes");
+        ORCHARD_ASSERT(width() == 1 || sizeof(T) <= bytes_of(pages_ == 0 && ragged() == 0 ? row_tile() : tile::k4),
                        "orchard: lane_array: an element is larger than a tile");
-        ORCHARD_ASSERT(pages_ == 0 || ragged_ != 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
+        ORCHARD_ASSERT(pages_ == 0 || ragged() != 0 || size <= std::uint64_t{pages_} * os_page_bytes / sizeof(T),
                        "orchard: lane_array: more elements than the chunk has room for");
     }
     /// Returns an array of the `size` contiguous elements from `first` on. Plain `malloc` memory can thus be passed to
@@ -113,53 +155,57 @@ public:
     /// Converts to an array of const elements.
     template <class U, device::if_adds_const<U, T> = 0>
     ORCHARD_INLINE lane_array(const lane_array<U>& other)
-        : lane_array(other.chunk(), other.map(), other.position(), other.size()) {}
+        : lane_array(other.chunk(), other.map(), other.position(), other.size(), other.shift()) {}
 
     /// Returns the number of elements.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_; }
     /// Returns true for an array without elements, as `allocate_array` returns after a failure.
-    [[nodiscard]] ORCHARD_INLINE bool empty() const { return size_ == 0; }
+    [[nodiscard]] ORCHARD_INLINE bool empty() const { return size() == 0; }
     /// Returns where the chunk begins; for an array from a heap, where the lane's sub-array begins.
-    [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(chunk_); }
+    [[nodiscard]] ORCHARD_INLINE void* chunk() const { return reinterpret_cast<void*>(address()); }
     /// Returns the tile, the width and the tail rows of the chunk.
-    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return {pages_, row_tile_, width_, ragged_}; }
+    [[nodiscard]] ORCHARD_INLINE lane_map map() const { return device::lane_words::map_of(pages_, shape_); }
     /// Returns the lane's position in the rows of the chunk.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return position_; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t position() const { return device::lane_words::position_in(shape_); }
+    /// Returns how far tail rows are moved, in leaves of 64 KiB; 0 unless the chunk's tail lies elsewhere.
+    [[nodiscard]] ORCHARD_INLINE std::int32_t shift() const {
+        return static_cast<std::int32_t>(static_cast<std::int64_t>(shift_bytes()) >> log_of(tile::k64));
+    }
 
     /// Returns element `i` < `size()`. No memory access: the address is computed.
     template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE T& operator[](Index i) const {
-        ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size_, "orchard: lane_array: an index out of bounds");
+        ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size(), "orchard: lane_array: an index out of bounds");
         return simt::touched(*address_of(i));
     }
 
     /// Iterators use 64-bit indices and carry a copy of the array; a loop over a 32-bit index or over tiles is cheaper.
     [[nodiscard]] ORCHARD_INLINE iterator begin() const { return {*this, 0}; }
-    [[nodiscard]] ORCHARD_INLINE iterator end() const { return {*this, size_}; }
+    [[nodiscard]] ORCHARD_INLINE iterator end() const { return {*this, size()}; }
 
     /// Returns a pointer to the first element if a `lane_ptr` can represent the array, else null. It can if W = 1, or
     /// if W is a power of two, the chunk begins at a multiple of a row, there are no tail rows, and the lanes have one
     /// length. Arrays from a heap with tiles of at most 4 KiB meet this.
     [[nodiscard]] ORCHARD_INLINE lane_ptr<T> data() const {
-        if (width_ == 1) {
-            return lane_ptr<T>::linear(simt::global_pointer<T>(chunk_));
+        if (width() == 1) {
+            return lane_ptr<T>::linear(simt::global_pointer<T>(address()));
         }
-        if (!map().pointable() || chunk_ % (bytes_of(row_tile_) * width_) != 0) {
+        if (!map().pointable() || address() % (bytes_of(row_tile()) * width()) != 0) {
             return nullptr;
         }
-        return lane_ptr<T>::from_address(address_of(0), row_tile_,
-                                         static_cast<std::uint32_t>(simt::highest_bit(width_)));
+        return lane_ptr<T>::from_address(address_of(0), row_tile(),
+                                         static_cast<std::uint32_t>(simt::highest_bit(width())));
     }
 
     /// Returns the elements from `index` < `size()` on that are contiguous with it: to the end of its tile, or of the
     /// array. With 4 elements in a tile and 10 in the array, index 5 gives elements 5 to 7, index 9 gives element 9.
     [[nodiscard]] ORCHARD_INLINE tile_span<T> span_at(std::uint64_t index) const {
-        ORCHARD_ASSERT(index < size_, "orchard: lane_array: an index out of bounds");
-        const std::uint64_t left = size_ - index;
-        if (width_ == 1) {
+        ORCHARD_ASSERT(index < size(), "orchard: lane_array: an index out of bounds");
+        const std::uint64_t left = size() - index;
+        if (width() == 1) {
             return {address_of(index), left, index};
         }
-        const tile t = in_full_rows(index) ? row_tile_ : ragged_ == 0 ? tile_in_tail(index) : tile_in_rows(index);
+        const tile t = in_full_rows(index) ? row_tile() : ragged() == 0 ? tile_in_tail(index) : tile_in_rows(index);
         const std::uint64_t in_tile = bytes_of(t) / sizeof(T);
         const std::uint64_t to_end = in_tile - (index & (in_tile - 1));
         return {address_of(index), to_end < left ? to_end : left, index};
@@ -169,7 +215,7 @@ public:
     /// shorter. A linear array is one piece.
     template <class Act>
     ORCHARD_INLINE void for_each_tile(Act act) const {
-        for (std::uint64_t i = 0; i < size_;) {
+        for (std::uint64_t i = 0; i < size();) {
             const tile_span<T> span = span_at(i);
             act(span);
             i += span.count;
@@ -177,24 +223,31 @@ public:
     }
 
 private:
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t address() const { return device::lane_words::address_in(chunk_); }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t shift_bytes() const {
+        return device::lane_words::shift_bytes(chunk_, shape_);
+    }
+    [[nodiscard]] ORCHARD_INLINE tile row_tile() const { return map().row_tile; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t width() const { return map().width; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t ragged() const { return device::lane_words::ragged_in(shape_); }
     /// Returns the address of element `i`. Both branches compute the same formula with different tiles. The tile of
     /// full rows does not depend on `i`, so that a loop over them has most of the formula computed once.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_of(Index i) const {
         if (in_full_rows(i)) {
-            return address_in_rows(row_tile_, i);
+            return address_in_rows(row_tile(), i);
         }
-        if (ragged_ == 0) {
-            return address_in_rows(tile_in_tail(i), i);
+        if (ragged() == 0) {
+            return address_in_rows(tile_in_tail(i), i, shift_bytes());
         }
         return address_behind_common_rows(i);
     }
     /// Returns the rows of a chunk whose lanes differ in length.
     [[nodiscard]] ORCHARD_INLINE ragged_rows rows() const {
-        return {log_of(row_tile_) - log_of(tile::k4), std::uint32_t{ragged_} - 1, pages_};
+        return {log_of(row_tile()) - log_of(tile::k4), map().log_step(), pages_};
     }
     [[nodiscard]] ORCHARD_INLINE const row_table& table() const {
-        return *simt::global_pointer<const row_table>(chunk_ - os_page_bytes);
+        return *simt::global_pointer<const row_table>(address() - os_page_bytes);
     }
     /// Returns the OS page of element `i`, counted from the end of the common rows.
     template <class Index, device::if_integer<Index> = 0>
@@ -206,12 +259,12 @@ private:
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_behind_common_rows(Index i) const {
         return simt::global_pointer<T>(
-            device::place_behind_common_rows(chunk_, map(), position_, static_cast<std::uint64_t>(i) * sizeof(T)));
+            device::place_behind_common_rows(address(), pages_, shape_, static_cast<std::uint64_t>(i) * sizeof(T)));
     }
     /// Returns the tile of an element behind the common rows.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE tile tile_in_rows(Index i) const {
-        const std::uint32_t log = rows().log_tile_of(table(), position_, page_behind_common_rows(i));
+        const std::uint32_t log = rows().log_tile_of(table(), position(), page_behind_common_rows(i));
         return static_cast<tile>(log_of(tile::k4) + log);
     }
     /// Returns where element `i` would be if all rows had tile `t`. In a loop, the compiler computes what depends on
@@ -221,11 +274,11 @@ private:
     /// `t`, because larger tiles precede it. The rows before it therefore take as much of the chunk as rows with tile
     /// `t` would.
     template <class Index, device::if_integer<Index> = 0>
-    [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i) const {
+    [[nodiscard]] ORCHARD_INLINE T* address_in_rows(tile t, Index i, std::uint64_t shift = 0) const {
         constexpr std::uint32_t size = sizeof(T);
-        const std::uint64_t first = chunk_ + (std::uint32_t{position_} << log_of(t));
+        const std::uint64_t first = address() + shift + (std::uint32_t{position()} << log_of(t));
         const std::uint32_t in_tile = (std::uint32_t{1} << log_of(t)) / size - 1;
-        return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width_} - 1) * size));
+        return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width()} - 1) * size));
     }
     /// Returns whether element `i` lies outside the tail rows. In an array of 2^32 elements or more with tail rows, the
     /// result for the greatest 32-bit index may be false although the element lies outside; `tile_in_tail` returns the
@@ -234,8 +287,8 @@ private:
     /// Without other rows there is nothing to compare: where the map is a constant, an access is the formula alone.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
-        const bool has_no_other_rows = (pages_ | ragged_) == 0;
-        const std::uint64_t full = (std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile_) - 1)) / sizeof(T);
+        const bool has_no_other_rows = (pages_ | ragged()) == 0;
+        const std::uint64_t full = (std::uint64_t{pages_} * os_page_bytes & ~(bytes_of(row_tile()) - 1)) / sizeof(T);
         if constexpr (sizeof(Index) > 4) {
             return has_no_other_rows || static_cast<std::uint64_t>(i) < full;
         } else {
@@ -257,11 +310,8 @@ private:
 
     std::uint64_t chunk_ = 0;
     std::uint64_t size_ = 0;
-    std::uint32_t pages_ = 0;  // this, the next two and the last: the fields of the `lane_map`, without its padding
-    tile row_tile_ = largest_tile;
-    std::uint8_t width_ = 1;
-    std::uint8_t position_ = 0;
-    std::uint8_t ragged_ = 0;
+    std::uint32_t pages_ = 0;
+    std::uint32_t shape_ = device::lane_words::shape_of(lane_map::linear(), 0, 0);
 };
 
 /// Visits the elements in order. A forward iterator: `++` adds 1 to an index, and `*` computes the address anew.

@@ -24,6 +24,13 @@ struct lanes_request : chunk_request {
     std::uint32_t first = 0;      ///< the rank among these lanes at which this lane's sub-array begins
     std::uint32_t log_align = 0;  ///< log2 of the sub-array's alignment
     std::uint32_t pages = 0;      ///< this lane's size in OS pages, if tiles are above 4 KiB
+    // Of a tail that does not lie behind the segments (pooled_tail.cuh):
+    std::uint32_t tail_leaves = 0;  ///< its leaves; 0: there is none
+    std::uint32_t segments = 0;     ///< the chunk's `k`, while the request is for the tail alone
+    std::uint64_t lane_bytes = 0;   ///< likewise the lane's `bytes`; these are 0 then
+    std::uint32_t tail = 0;         ///< its first leaf, counted from the heap's first
+    std::int32_t shift = 0;         ///< the `tail_shift` of tail rows; 0 if they are not moved
+    std::uint32_t cut = 0;          ///< lanes of different lengths: OS pages of the chunk in the tail
 };
 
 /// Returns log2 of `x`, which is not 0, rounded down.

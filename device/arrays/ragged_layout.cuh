@@ -98,11 +98,17 @@ inline ORCHARD_NOINLINE void mark_first_segment(const lanes_request& r) {
 /// warp; up to 63 shuffles, and 64 stores of two words, in smaller groups.
 inline ORCHARD_NOINLINE void write_row_table(const lanes_request& r) {
     auto& table = *static_cast<row_table*>(r.block);
-    const std::uint32_t log_step = std::uint32_t{r.map.ragged} - 1;
+    const std::uint32_t log_step = r.map.log_step();
     const std::uint32_t behind = r.pages - r.map.pages;
     const auto width = static_cast<std::uint32_t>(simt::popcount(r.mask));
-    // In OS pages: the table is the last one before the common rows.
-    const auto to_common = static_cast<std::uint32_t>(r.offset >> (log_of(tile::k4) - chunk_unit_shift)) + 1;
+    // In OS pages: the table is the last one before the common rows. Those in a tail elsewhere precede the segments.
+    const auto in_segments = static_cast<std::uint32_t>(r.offset >> (log_of(tile::k4) - chunk_unit_shift)) + 1;
+    const std::uint32_t to_common = in_segments + (r.map.has_pooled_rows() ? r.cut : 0);
+    if (r.map.has_pooled_rows() && is_leader(r.mask)) {
+        constexpr auto pages_a_leaf = static_cast<std::uint32_t>(big_page_bytes / os_page_bytes);
+        table.cut = -static_cast<std::int32_t>(in_segments);
+        table.shift = static_cast<std::int32_t>((r.tail - begin_of(r)) * pages_a_leaf + r.cut);
+    }
     table.pages[position_of(r.h.order_of_lanes, width, r.position)] = behind;
     ORCHARD_NO_UNROLL
     for (std::uint32_t group = r.position; group - r.position < row_table::max_steps; group += width) {

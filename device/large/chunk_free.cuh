@@ -271,6 +271,27 @@ inline ORCHARD_NOINLINE void find_memory(block_search& s) {
     }
 }
 
+/// Puts a tail into the segment cache. One lane calls it alone, which has acquired the writes of others to it.
+inline ORCHARD_NOINLINE void put_tail(const heap_view& h, std::uint32_t tail, std::uint32_t leaves) {
+    clear_line_of(h, tail);
+    portion_put(h, tail, leaves);
+}
+
+/// Returns the tail of a chunk that has ended to the segment cache, if it lies elsewhere. Otherwise does nothing. One
+/// lane calls it alone, before `return_chunk`, which then returns the segments. Cost: a load, two if there is such a
+/// tail; then as `portion_put`.
+inline ORCHARD_NOINLINE void return_tail(const block_search& s) {
+    if (is_portion(s.chunk)) {
+        return;
+    }
+    chunk_record& record = s.h.records[first_segment(s.chunk)];
+    const std::uint32_t leaves = record.leaves.get();
+    if ((leaves & pooled_tail_flag) != 0) {
+        record.leaves.set(0);
+        put_tail(s.h, record.tail.get(), leaves & ~pooled_tail_flag);
+    }
+}
+
 /// Puts the memory of an ended chunk into the chunk store or, if that has no place for it, into the segment cache. One
 /// lane calls it alone. `clear_live` acquired the writes of all lanes, and the put releases them to the next owner.
 /// From the put on, a group that takes the memory owns the record, and may write it.
@@ -285,6 +306,8 @@ ORCHARD_INLINE void return_chunk(block_search& s) {
 /// blocks of the same chunk. The leader of the group that frees the last block puts the chunk's memory into the chunk
 /// store. Returns false if no block of this lane was freed. Any lanes call it, in any divergence. Cost: eight
 /// collectives, two atomics for each chunk; for the last block of a chunk also `end_chunk` and `return_chunk`.
+/// @tparam Arrays  the lane frees an array, so that the chunk's tail may lie elsewhere
+template <bool Arrays = false>
 ORCHARD_INLINE bool free_found(block_search& s) {
     if (!find_peers(s)) {
         return false;
@@ -293,6 +316,9 @@ ORCHARD_INLINE bool free_found(block_search& s) {
     if (s.last) {
         end_chunk(s);
         if (is_leader(s.peers)) {
+            if constexpr (Arrays) {
+                return_tail(s);
+            }
             return_chunk(s);
         }
     }

@@ -6,8 +6,13 @@
 ///
 ///     chunk of k segments and a tail       record: that of the first segment
 ///     | segment | segment | ## tail, a portion: leaf 0 to n-1 of the next segment |
+///     chunk of k segments, tail elsewhere  record: that of the first segment
+///     | segment | segment |      | other portions | ## | other portions |
 ///     chunk of a tail alone                record: that of the portion's first leaf
 ///     | other portions | ## | other portions |
+///
+/// Only chunks of interleaved arrays have their tail elsewhere (`tail_policy::pooled`): their addresses are translated.
+/// Every array begins in the segments, so that a free finds the chunk as if it had no tail.
 ///
 /// `live` is the only word that several threads write at the same time. It is stored last when a chunk is made, and
 /// releases the record; the lane that clears its last bit owns the chunk's memory:
@@ -36,6 +41,9 @@ inline constexpr int chunk_unit_shift = 8;
 /// there can be, and fails; only `free_array_of_lane` frees an array.
 inline constexpr std::uint32_t interleaved_flag = 0x80;
 
+/// A flag in `leaves`: the tail does not lie behind the segments, but where `tail` says.
+inline constexpr std::uint32_t pooled_tail_flag = 0x80;
+
 /// The record of a chunk that has whole segments. Lane i of the group owns the units [offset[i], offset[i + 1]) of the
 /// chunk, counted from its first byte; `live` has a bit for each lane that has not freed. Lanes are numbered by their
 /// rank in the group, so that a group of lanes 3, 8 and 9 has the blocks 0, 1 and 2:
@@ -52,9 +60,10 @@ struct chunk_record {
     simt::device_word<std::uint32_t> live;  ///< bit i: lane i has not freed
     simt::plain<std::uint32_t> lanes;       ///< number of lanes, and `interleaved_flag`
     simt::plain<std::uint32_t> segments;    ///< number of whole segments; not 0 while the record is in use
-    simt::plain<std::uint32_t> leaves;      ///< leaves of the tail behind them
+    simt::plain<std::uint32_t> leaves;      ///< leaves of the tail, and `pooled_tail_flag`
     simt::plain<std::uint32_t> slab_index;  ///< if the segment is a slab: its index in the slab table
     simt::plain<std::uint32_t> offset[simt::warp_size + 1];  ///< [lanes]: the end of the last block
+    simt::plain<std::uint32_t> tail;  ///< with `pooled_tail_flag`: the tail's first leaf, counted from the heap's first
 };
 
 /// The record of a chunk that is one portion. Such a chunk is smaller than 2 MiB, so that 16 bits suffice for an
@@ -98,8 +107,15 @@ public:
     [[nodiscard]] ORCHARD_FN std::uint32_t segments() const { return whole_ != nullptr ? whole_->segments.get() : 0; }
     /// Returns the number of leaves of the tail.
     [[nodiscard]] ORCHARD_FN std::uint32_t leaves() const {
-        return whole_ != nullptr ? whole_->leaves.get() : portion_record::leaves_of(part_->shape.get());
+        return whole_ != nullptr ? whole_->leaves.get() & ~pooled_tail_flag
+                                 : portion_record::leaves_of(part_->shape.get());
     }
+    /// Returns whether the tail lies elsewhere than behind the segments.
+    [[nodiscard]] ORCHARD_FN bool has_pooled_tail() const {
+        return whole_ != nullptr && (whole_->leaves.get() & pooled_tail_flag) != 0;
+    }
+    /// Returns the first leaf of a tail that lies elsewhere, counted from the heap's first leaf.
+    [[nodiscard]] ORCHARD_FN std::uint32_t tail() const { return whole_->tail.get(); }
     /// Returns where block `i` <= `lanes()`, or the sub-array of lane `i`, begins, in units of 256 B.
     [[nodiscard]] ORCHARD_FN std::uint32_t offset(std::uint32_t i) const {
         return whole_ != nullptr ? whole_->offset[i].get() : part_->offsets[i / 2].get() >> i % 2 * 16 & 0xffff;

@@ -343,6 +343,7 @@ struct heap_view {
     bool clears_metadata = false;
     std::uint16_t stamp = 0;  ///< marks the portion records that this heap has written
     portion_policy portions_by = portion_policy::packed;
+    tail_policy tails_by = tail_policy::adjacent;       ///< where tails of chunks of interleaved arrays lie
     std::uint8_t log_chunk_lanes = 5;                   ///< log2 of the number of lanes that may share a chunk
     layout arrays = layout::automatic();                ///< layout of arrays whose call leaves it to the heap
     lane_order order_of_lanes = lane_order::ascending;  ///< the order of lanes in rows of interleaved arrays

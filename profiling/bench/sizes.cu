@@ -8,6 +8,7 @@
 ///     recycled_us      the same with the memory that the launch before has freed
 ///     free_us          the kernel that frees, after either
 ///     held_over_asked  bytes of the warp chunks over the bytes asked for, 1.5 * 2^n a thread; 0 where blocks are pages
+///     granted_over_asked  bytes of the segments that the host has granted for these, over the same; 0 as above
 ///     host_requests, recycled_host_requests   requests to the host of the last launch of each kind
 ///     nulls, wrong_stamps                     of the checked launches
 ///
@@ -41,20 +42,34 @@ std::vector<double> joined(const std::vector<std::vector<double>>& parts) {
     return all;
 }
 
-/// Returns the bytes that warp chunks hold for blocks of `low` to 2 * `low` bytes, over the bytes asked for on average;
-/// 0 if a block is no part of a chunk. Errors: those of launches and copies.
+/// Memory that blocks take, over the bytes asked for; 0 if a block is no part of a chunk.
+struct taken_over_asked {
+    double held = 0;     ///< by warp chunks
+    double granted = 0;  ///< whole segments; those that hold tails may have room for more
+};
+
+/// Returns the memory that blocks of `low` to 2 * `low` bytes take, which ask for 1.5 * `low` on average. Errors: those
+/// of launches and copies.
 template <class Kind>
-absl::StatusOr<double> held_over_asked(heap& h, block_set<Kind>& blocks, std::uint64_t low) {
+absl::StatusOr<taken_over_asked> measure_taken(heap& h, block_set<Kind>& blocks, std::uint64_t low) {
     absl::Status status = h.trim();  // else chunks that were freed before serve, which may be longer
     status.Update(blocks.allocate({low, 2 * low}).status());
     const auto chunks = h.chunks();
+    const auto stats = h.stats();
     status.Update(chunks.status());
+    status.Update(stats.status());
     status.Update(blocks.free().status());
     if (!status.ok()) {
         return status;
     }
+    if (chunks->live_lanes != blocks.threads()) {
+        return taken_over_asked{};
+    }
     const double asked = 1.5 * static_cast<double>(low) * static_cast<double>(blocks.threads());
-    return chunks->live_lanes == blocks.threads() ? static_cast<double>(chunks->held_bytes) / asked : 0;
+    const std::uint64_t segments =
+        stats->segments_granted - std::min(stats->segments_granted, stats->segments_in_cache);
+    return taken_over_asked{static_cast<double>(chunks->held_bytes) / asked,
+                            static_cast<double>(segments * segment_bytes) / asked};
 }
 
 /// Returns the row of blocks of `low` to 2 * `low` bytes.
@@ -88,8 +103,8 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
         measure_cycle(i == 0, recycled, recycled_host_requests);
     }
     // Comes last: the memory that it frees would serve the first launch.
-    const auto held = held_over_asked(h, blocks, low);
-    status.Update(held.status());
+    const auto taken = measure_taken(h, blocks, low);
+    status.Update(taken.status());
     status.Update(h.trim());
     status.Update(h.validate());
     if (!status.ok()) {
@@ -105,7 +120,8 @@ absl::StatusOr<ordered_json> measure(heap& h, block_set<Kind>& blocks, std::uint
                      {"cold_us", median(cold.allocate_us)},
                      {"recycled_us", median(recycled.allocate_us)},
                      {"free_us", median_after(1, free_us)},
-                     {"held_over_asked", *held},
+                     {"held_over_asked", taken->held},
+                     {"granted_over_asked", taken->granted},
                      {"host_requests", cold_host_requests},
                      {"recycled_host_requests", recycled_host_requests},
                      {"nulls", all.nulls},

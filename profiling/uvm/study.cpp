@@ -48,7 +48,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     if (is_pattern(name)) {
         // The memory of all threads, in the arrangement of this cell; accesses are computed from it on demand.
         uvm_model::pattern_parameters p;
-        p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed, a.by};
+        p.memory = {s.threads, s.bytes_per_thread, s.element_bytes, a.how, a.order, placed, a.by, s.tails};
         p.accesses_per_thread = s.accesses;
         p.seed = s.seed;
         p.stride = s.stride;

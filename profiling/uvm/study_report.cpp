@@ -109,6 +109,7 @@ nlohmann::ordered_json json_of(const study& s, const std::vector<outcome>& cells
             {"element_bytes", s.element_bytes},
             {"stride", s.stride},
             {"scale", s.scale},
+            {"tails", s.tails == tail_policy::adjacent ? "adjacent" : "pooled"},
             {"seed", s.seed},
             {"contents_before", s.contents == before::cpu ? "cpu" : "nowhere"},
             {"machine", uvm_model::to_text(s.machine)},

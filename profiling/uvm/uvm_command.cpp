@@ -35,6 +35,7 @@ struct arguments {
     // Lists keep their defaults in `what` if nothing is named.
     std::vector<std::string> layouts;
     std::vector<std::string> placements;
+    std::string tails = "adjacent";
     std::vector<std::string> capacities;
     std::vector<std::string> policies;
     std::string bytes_per_thread = "256KiB";
@@ -90,6 +91,10 @@ absl::StatusOr<portion_policy> parse_placement(std::string_view text) {
     return parse_choice<portion_policy>(text, {{"packed", portion_policy::packed}, {"padded", portion_policy::padded}},
                                         "no placement; give packed or padded");
 }
+absl::StatusOr<tail_policy> parse_tails(std::string_view text) {
+    return parse_choice<tail_policy>(text, {{"adjacent", tail_policy::adjacent}, {"pooled", tail_policy::pooled}},
+                                     "no policy for tails; give adjacent or pooled");
+}
 absl::StatusOr<before> parse_contents(std::string_view text) {
     return parse_choice<before>(text, {{"cpu", before::cpu}, {"nowhere", before::nowhere}},
                                 "no place of contents; give cpu or nowhere");
@@ -132,14 +137,17 @@ absl::Status complete(arguments& a) {
     status.Update(named(bytes.status(), "--bytes-per-thread"));
     status.Update(named(stride.status(), "--stride"));
     status.Update(named(machine.status(), "--machine"));
+    const auto tails = parse_tails(a.tails);
     const auto contents = parse_contents(a.contents);
     const auto advice = parse_advice(a.advice);
+    status.Update(named(tails.status(), "--tails"));
     status.Update(named(contents.status(), "--contents"));
     status.Update(named(advice.status(), "--advice"));
     if (status.ok()) {
         a.what.bytes_per_thread = *bytes;
         a.what.stride = *stride;
         a.what.machine = *machine;
+        a.what.tails = *tails;
         a.what.contents = *contents;
         a.what.advice = *advice;
     }
@@ -279,7 +287,7 @@ void declare_recommend(CLI::App& app, arguments& a) {
     app.add_flag("--header", a.header, "Print that as runtime/heap/recommended_layouts.hpp");
     // All flags that choose what a study runs, or how it is shown.
     for (const char* other :
-         {"--pattern", "--trace", "--layout", "--placement", "--capacity", "--policy", "--threads",
+         {"--pattern", "--trace", "--layout", "--placement", "--tails", "--capacity", "--policy", "--threads",
           "--bytes-per-thread", "--accesses", "--element", "--stride", "--scale", "--best", "--plot"}) {
         a.of_study.push_back(app.get_option(other));
     }
@@ -295,6 +303,10 @@ void declare(CLI::App& app, arguments& a) {
         ->type_name("LAYOUT");
     app.add_option("--placement", a.placements, "packed or padded: how the warps' memory lies; may be repeated")
         ->type_name("PLACEMENT");
+    app.add_option(
+           "--tails", a.tails,
+           "adjacent or pooled: where the rest of a warp's interleaved memory beyond whole 2 MiB lies, of a pattern")
+        ->capture_default_str();
     app.add_option("--capacity", a.capacities,
                    "GPU memory: a share of what the threads have (50%), bytes (4GiB) or unlimited; may be repeated")
         ->type_name("CAPACITY");

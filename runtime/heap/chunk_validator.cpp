@@ -70,9 +70,20 @@ private:
     absl::Status check_chunk(chunk_id c, const chunk_blocks& blocks) {
         // The names appear in messages about two owners of one portion.
         const char* const tail = device::is_portion(c) ? "a chunk" : "a chunk's tail";
-        absl::Status s = owners_.take_chunk(device::first_leaf(c), blocks.segments(), blocks.leaves(), "chunk", tail);
+        const bool pooled = blocks.has_pooled_tail();
+        absl::Status s =
+            owners_.take_chunk(device::first_leaf(c), blocks.segments(), pooled ? 0 : blocks.leaves(), "chunk", tail);
         if (!s.ok()) {
             return s;
+        }
+        if (pooled) {
+            // Blocks have plain addresses: a chunk of theirs is one piece.
+            if (!blocks.interleaved() || blocks.leaves() == 0) {
+                return absl::InternalError(absl::StrFormat("%s: a tail of %d leaves elsewhere, %s", name_of(c),
+                                                           blocks.leaves(),
+                                                           blocks.interleaved() ? "of arrays" : "of blocks"));
+            }
+            owners_.take_portion(blocks.tail(), blocks.leaves(), tail);
         }
         return check_blocks(c, blocks);
     }

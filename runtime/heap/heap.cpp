@@ -302,6 +302,8 @@ absl::Status heap::impl::lay_out_metadata() {
     view.clears_metadata = !memory_->zeroes_all();
     view.stamp = next_stamp();
     view.portions_by = values.portions;
+    // In a larger heap the distance from a chunk to its tail may not fit an array.
+    view.tails_by = segments <= device::tail_shift::max_segments ? values.tails : tail_policy::adjacent;
     view.arrays = values.layout;
     view.order_of_lanes = values.lane_order;
     view.takes_advice = memory_->takes_advice();

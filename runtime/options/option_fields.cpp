@@ -61,7 +61,7 @@ struct choice_kind {
     }
 };
 // The names are those of the kinds in options.def.
-constexpr choice_kind device, memory, mailbox, advice, portions, order, guards, fill, pattern;
+constexpr choice_kind device, memory, mailbox, advice, portions, tails, order, guards, fill, pattern;
 
 // In the order of options.def, which is the order of the struct. `option_fields` and `find_option` are views of it.
 const std::array fields = {
@@ -85,6 +85,7 @@ choices choices_of(backing_option) { return {"a backing", {"auto", "elastic", "f
 choices choices_of(mailbox_memory_option) { return {"mailbox memory", {"pinned", "managed"}}; }
 choices choices_of(managed_advice) { return {"advice", {"first_touch_gpu", "cpu_resident", "none", "read_mostly"}}; }
 choices choices_of(portion_policy) { return {"a policy for portions", {"packed", "padded"}}; }
+choices choices_of(tail_policy) { return {"a policy for tails", {"adjacent", "pooled"}}; }
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
 choices choices_of(hardening) { return {"a level of hardening", {"off", "detect", "guard"}}; }
 choices choices_of(block_fill) { return {"a fill of new blocks", {"unchanged", "zero", "junk"}}; }

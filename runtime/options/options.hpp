@@ -44,6 +44,7 @@ using count = int;
 using duration = absl::Duration;
 using flag = bool;
 using portions = orchard::portion_policy;
+using tails = orchard::tail_policy;
 using arrays = orchard::layout;
 using order = orchard::lane_order;
 using guards = orchard::hardening;

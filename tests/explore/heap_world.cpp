@@ -56,6 +56,7 @@ device::published_view lay_out(arena& metadata, char* user, const heap_setup& u)
     v.stored_rows = u.cache_target != 0 ? u.stored_rows : 0;
     v.reclaim_patience_ns = u.reclaim_patience_ns;
     v.portions_by = u.portions_by;
+    v.tails_by = u.tails_by;
     device::for_each_array(v, [&](auto*& array, std::uint64_t count, std::uint64_t) {
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });

@@ -91,6 +91,7 @@ struct heap_setup {
     std::uint32_t cache_target = 4;
     std::uint32_t stored_rows = 1;  ///< of the chunk store, which a heap has if its segment cache has a target
     portion_policy portions_by = portion_policy::packed;
+    tail_policy tails_by = tail_policy::adjacent;
     std::uint32_t refill_batch = 2;
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
     std::uint64_t lost_after_ns = 20'000;    ///< of a poller

@@ -63,6 +63,7 @@ public:
         o.capacity = segments[size % segments.size()] * segment_bytes;
         o.hardened = size >= 128 ? hardening::detect : hardening::off;
         o.fill = size >= 128 ? static_cast<block_fill>(size / 8 % 3) : block_fill::unchanged;
+        o.tails = size % 64 >= 32 ? tail_policy::pooled : tail_policy::adjacent;
         o.placement_seed = 1;  // not drawn, so that a program can be repeated
         o.range = o.capacity;  // so that as much memory can be used as there are addresses
         o.cached_segments = cached[below(cached.size())];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/heap_fixture.hpp"
@@ -119,6 +120,20 @@ struct free_arrays_each {
     }
 };
 
+/// The cases of a heap, and on both devices a heap whose chunks of arrays have their tails elsewhere.
+inline std::vector<heap_case> array_cases() {
+    std::vector<heap_case> cases = heap_cases();
+#if !ORCHARD_TEST_POLICIES
+    for (const char* const name : {"emulated_pooled_tails", "cuda_pooled_tails"}) {
+        const bool cuda = std::string_view(name).starts_with("cuda");
+        cases.push_back(
+            {name, cuda ? device_option::cuda : device_option::emulated, 64, options{}.mailbox_slots, segments(32)});
+        cases.back().tails = tail_policy::pooled;
+    }
+#endif
+    return cases;
+}
+
 class arrays_contract : public heap_contract {
 protected:
     template <class T>
@@ -190,7 +205,8 @@ protected:
             return std::uint64_t{device::portion_record::leaves_of(shape)} * big_page_bytes;
         }
         const device::chunk_record& record = view.records[device::first_segment(chunk)];
-        return peer.read(&record.segments) * segment_bytes + peer.read(&record.leaves) * big_page_bytes;
+        return peer.read(&record.segments) * segment_bytes +
+               (peer.read(&record.leaves) & ~std::uint64_t{device::pooled_tail_flag}) * big_page_bytes;
     }
     std::uint64_t invalid_frees() { return settled_stats().invalid_frees; }
 };

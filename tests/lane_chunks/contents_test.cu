@@ -41,7 +41,7 @@ protected:
         return counts;
     }
 };
-INSTANTIATE_TEST_SUITE_P(all, lane_chunks_contents, ::testing::ValuesIn(heap_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, lane_chunks_contents, ::testing::ValuesIn(array_cases()), case_name);
 
 const layout all_layouts[] = {layout::interleaved(tile::b4),
                               layout::interleaved(tile::b16),

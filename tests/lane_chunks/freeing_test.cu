@@ -14,7 +14,7 @@ using element = cell<1>;
 using element_arrays = std::vector<lane_array<element>>;
 
 class lane_chunks_freeing : public arrays_contract {};
-INSTANTIATE_TEST_SUITE_P(all, lane_chunks_freeing, ::testing::ValuesIn(heap_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, lane_chunks_freeing, ::testing::ValuesIn(array_cases()), case_name);
 
 /// A chunk that is a portion, and one of whole segments and a tail.
 const std::uint64_t counts_of_chunks[] = {6'000, 22'000};

@@ -65,6 +65,34 @@ void expect_follows(const lane_map& map, std::uint32_t position, std::uint64_t s
     ASSERT_EQ(next, size);
 }
 
+/// Tail rows are moved, and nothing else; by any distance that the heap of the greatest range may have.
+TEST(LaneArray, TailRowsMayLieElsewhere) {
+    constexpr std::uint64_t lane_bytes = 84 << 10;
+    const lane_map map = lane_map::with_tail_rows(tile::k64, 32, lane_bytes);
+    ASSERT_EQ(map.pages, 21u);
+    ASSERT_EQ(map.bytes_before_tail_rows(), segment_bytes);
+    for (const std::int32_t shift : {0, 1, -1, 31, -33, 0xffff, 0x10000, -0x10000, -0x10001, 0xffffff, -0xffffff}) {
+        const lane_array<float> a(chunk, map, 7, lane_bytes / sizeof(float), shift);
+        EXPECT_EQ(a.chunk(), chunk);
+        EXPECT_EQ(a.map(), map);
+        EXPECT_EQ(a.position(), 7u);
+        EXPECT_EQ(a.shift(), shift);
+        EXPECT_FALSE(static_cast<bool>(a.data()));
+        const std::uint64_t moved = static_cast<std::uint64_t>(std::int64_t{shift}) * big_page_bytes;
+        const lane_array<const float> same = a;
+        for (std::uint32_t i = 0; i < a.size(); i += 61) {
+            const std::uint64_t offset = i * sizeof(float);
+            const std::uint64_t expected = base + map.offset_of(7, offset) + (offset < 64 << 10 ? 0 : moved);
+            ASSERT_EQ(number(&a[i]), expected) << i << ", shift " << shift;
+            ASSERT_EQ(number(&same[std::uint64_t{i}]), expected) << i << ", shift " << shift;
+            const tile_span<float> span = a.span_at(i);
+            ASSERT_EQ(number(span.data), expected);
+            ASSERT_EQ(span.count,
+                      (bytes_of(map.tile_at(offset)) - offset % bytes_of(map.tile_at(offset))) / sizeof(float));
+        }
+    }
+}
+
 TEST(LaneArray, FollowsItsMapForEveryTileAndWidth) {
     for_every_tile_and_width([](tile t, std::uint32_t width) {
         const std::uint64_t floats = std::min<std::uint64_t>(3 * bytes_of(t) / sizeof(float) + 1, 1000);

@@ -59,6 +59,18 @@ TEST(PortionsOption, SaysWhatIsAllowed) {
     EXPECT_EQ(validate(values).message(), "portions: 5 is not a policy for portions; give packed or padded");
 }
 
+TEST(TailsOption, IsReadAndWritten) {
+    EXPECT_EQ(options{}.tails, tail_policy::adjacent);
+    options values;
+    ASSERT_TRUE(set(values, "tails", "pooled").ok());
+    EXPECT_EQ(values.tails, tail_policy::pooled);
+    EXPECT_NE(to_text(values).find("tails = pooled\n"), std::string::npos);
+    const absl::Status s = set(values, "tails", "shared");
+    EXPECT_EQ(s.message(), "tails: \"shared\" is not a policy for tails; give adjacent or pooled");
+    values.tails = static_cast<tail_policy>(3);
+    EXPECT_EQ(validate(values).message(), "tails: 3 is not a policy for tails; give adjacent or pooled");
+}
+
 TEST(LaneOrderOption, IsReadAndWritten) {
     EXPECT_EQ(options{}.lane_order, lane_order::ascending);
     options values;

@@ -46,6 +46,7 @@ struct heap_case {
     backing_option backing = backing_option::automatic;
     lies_in where = lies_in::its_own;
     mailbox_memory_option mailbox_memory = mailbox_memory_option::pinned;
+    tail_policy tails = tail_policy::adjacent;
 
     /// Returns true if blocks are runs of units of 16 B that are found at random; such blocks do not fill a heap.
     [[nodiscard]] bool runs() const { return policy == device::page_policy::rw_malloc; }
@@ -57,6 +58,7 @@ struct heap_case {
         o.capacity = capacity;
         o.backing = backing;
         o.mailbox_memory = mailbox_memory;
+        o.tails = tails;
         o.range = 4 * capacity;  // of an elastic heap; smaller than the default, so that checks after each test read
                                  // less
         o.emulated_workers = 2;

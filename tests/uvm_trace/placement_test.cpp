@@ -44,6 +44,19 @@ std::vector<thread_memory> memories() {
             }
         }
     }
+    for (const portion_policy portions : {portion_policy::packed, portion_policy::padded}) {
+        for (const std::uint64_t threads : {32, 40, 160, 640}) {
+            for (const std::uint64_t bytes : {68 * kib, 100 * kib, 132 * kib}) {
+                for (const tile t : {tile::k16, tile::k64}) {
+                    all.push_back({.threads = threads,
+                                   .bytes_per_thread = bytes,
+                                   .how = layout::interleaved(t),
+                                   .portions = portions,
+                                   .tails = tail_policy::pooled});
+                }
+            }
+        }
+    }
     for (const std::uint64_t threads : {1, 33, 200}) {
         for (const std::uint64_t bytes : {std::uint64_t{100}, 512 + 0 * kib, 513 + 0 * kib, 20 * kib, 100 * kib + 12}) {
             all.push_back({.threads = threads, .bytes_per_thread = bytes, .by = uvm_model::placed_by::sync_malloc});
@@ -111,6 +124,25 @@ TEST(Placement, LargeChunksBeginBlocksOfTheirOwn) {
         m.bytes_per_thread = 48 * kib;  // 1.5 MiB: padded a whole block, packed 24 leaves, and no room for a second
         EXPECT_EQ(placed(m).chunk(2), 4 * mib);
     }
+}
+
+// 68 KiB a lane: a segment and two leaves. 16 tails share a block, which precedes the segments of their chunks.
+TEST(Placement, PooledTailsShareVaBlocks) {
+    thread_memory m{.threads = 1024, .bytes_per_thread = 66 * kib, .how = layout::interleaved(tile::k64)};
+    EXPECT_EQ(placed(m).bytes(), 128 * mib);
+    m.tails = tail_policy::pooled;
+    EXPECT_EQ(placed(m).bytes(), 68 * mib);
+    EXPECT_EQ(placed(m).chunk(1), 4 * mib);
+    EXPECT_EQ(placed(m).chunk(16), 36 * mib);
+    EXPECT_EQ(placed(m).address(33, 5), 4 * mib + 64 * kib + 5);
+    EXPECT_EQ(placed(m).address(33, 64 * kib + 5), 128 * kib + 4 * kib + 5);
+    EXPECT_EQ(placed(m).address(16 * 32, 64 * kib), 34 * mib);
+    m.portions = portion_policy::padded;  // 4 leaves for each tail
+    EXPECT_EQ(placed(m).chunk(8), 20 * mib);
+    m.threads = 1023;  // the last warp has 31 lanes
+    EXPECT_EQ(placed(m).bytes(), 128 * mib);
+    m = {.threads = 1024, .bytes_per_thread = 66 * kib, .tails = tail_policy::pooled};
+    EXPECT_EQ(placed(m).bytes(), 128 * mib) << "linear";
 }
 
 TEST(Placement, LanesLieAsTheLayoutSays) {

@@ -137,12 +137,19 @@ inline constexpr std::uint64_t lane_alignment = 16;
 ///
 /// If the lanes differ in length, the map is that of the common rows alone, and `pages` are a lane's pages in them; a
 /// table in the chunk has the place of all others (uvm/geometry/ragged_rows.hpp).
+///
+/// If the lanes have one length and the chunk's tail rows lie elsewhere (`tail_policy::pooled`), the map is that of a
+/// chunk in one piece. All tail rows are then moved by one distance, which the map does not know
+/// (`device::tail_shift`).
 struct lane_map {
     std::uint32_t pages = 0;       ///< OS pages of a lane if the last rows are tail rows; 0: all rows have the same
                                    ///< tile
     tile row_tile = largest_tile;  ///< tile of all rows except tail rows
     std::uint8_t width = 1;        ///< number of lanes, 1 to 32; need not be a power of two
-    std::uint8_t ragged = 0;       ///< 0: the lanes have the same length; else 1 + `ragged_rows::log_step`
+    std::uint8_t ragged = 0;       ///< 0: the lanes have the same length; else 1 + `ragged_rows::log_step`, and
+                                   ///< `pooled_flag` if the chunk's tail lies elsewhere
+
+    static constexpr std::uint32_t pooled_flag = 0x20;
 
     /// Returns the map of one lane, whose bytes are contiguous.
     static ORCHARD_FN constexpr lane_map linear() { return {}; }
@@ -168,6 +175,15 @@ struct lane_map {
         lane_map result = rows(t, width);
         result.pages = pages;
         return result;
+    }
+
+    /// Returns `ragged_rows::log_step`, if the lanes differ in length.
+    [[nodiscard]] ORCHARD_INLINE constexpr std::uint32_t log_step() const { return (ragged & (pooled_flag - 1)) - 1; }
+    /// Returns true if the lanes differ in length, and the chunk's tail lies elsewhere.
+    [[nodiscard]] ORCHARD_INLINE constexpr bool has_pooled_rows() const { return (ragged & pooled_flag) != 0; }
+    /// Returns the bytes of the rows before tail rows, if there are tail rows.
+    [[nodiscard]] ORCHARD_FN constexpr std::uint64_t bytes_before_tail_rows() const {
+        return (std::uint64_t{pages} * os_page_bytes & ~(bytes_of(row_tile) - 1)) * width;
     }
 
     /// Returns the tile of the row in which byte `offset` of every lane lies.

@@ -52,6 +52,16 @@ enum class portion_policy : std::uint8_t {
              ///< memory
 };
 
+/// Where the tail of a chunk of arrays lies that is longer than a segment.
+///
+///     32 chunks of a segment and 2 leaves each
+///     adjacent   | segment | tail . . . | segment | tail . . . | ...     64 VA blocks
+///     pooled     | segment | segment | ... | tail | tail | ...           34: tails share blocks, as short chunks do
+enum class tail_policy : std::uint8_t {
+    adjacent,  ///< behind the chunk's segments, in a VA block that it opens
+    pooled,    ///< wherever a VA block of portions has room, if the arrays are reached by translated addresses
+};
+
 /// Returns the leaves needed for `n` bytes, of which at most 2 MiB count: 0 to 32. 100,000 bytes need 2.
 ORCHARD_FN constexpr leaf_count leaves_for(std::uint64_t n) {
     const std::uint64_t most = n < segment_bytes ? n : segment_bytes;

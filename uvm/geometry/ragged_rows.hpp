@@ -27,6 +27,12 @@
 /// One entry of the table, of 8 bytes, gives the place of a page behind the common rows, if the page lies in a step;
 /// three reads give it if the page lies in the rest.
 ///
+/// A chunk whose tail lies elsewhere (`tail_policy::pooled`) is cut at a multiple of 2 MiB before its end. The table
+/// and the common rows then lie in its segments; what precedes the cut, steps first, lies in the tail:
+///
+///     tail     | steps: tiles |      segments     | steps | rests | gap | table | common rows |
+///              places below `cut`: `shift` pages further
+///
 /// Source: Zhang et al., AlignMalloc, TPDS 2025, section V-A: tiles of 64 KiB in turn, and rests of 2^i x 4 KiB. Rows
 /// for lanes of different length are Orchard's own.
 
@@ -52,6 +58,9 @@ struct row_table {
     row_group steps[max_steps];
     row_group rests[max_log_step];
     std::uint32_t pages[max_lanes];  ///< OS pages of each position behind the common rows
+    // Only if the chunk's tail lies elsewhere (`lane_map::has_pooled_rows`):
+    std::int32_t cut;    ///< places below this one lie in the tail,
+    std::int32_t shift;  ///< so many OS pages further than if the chunk lay in one piece
 };
 static_assert(sizeof(row_table) <= os_page_bytes);
 

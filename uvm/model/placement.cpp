@@ -104,7 +104,8 @@ absl::StatusOr<placement> placement::create(const thread_memory& of) {
 ///                         padded    a portion of 8 leaves and as much padding: 2 chunks in a VA block
 ///
 /// A chunk shares a VA block if it is a portion alone: shorter than a segment, and of a length that the policy allows.
-/// All others begin a VA block, and the rest of their last one stays unused. With `sync_malloc` nothing stays unused.
+/// All others begin a VA block, and the rest of their last one stays unused, unless tails are pooled. With
+/// `sync_malloc` nothing stays unused.
 void placement::place_chunks() {
     if (memory_.by == placed_by::sync_malloc) {
         group_bytes_ = chunk_bytes_;  // the lanes of all warps, one after another
@@ -118,6 +119,15 @@ void placement::place_chunks() {
         chunk_bytes_ = leaves * big_page_bytes;
         chunks_per_group_ = leaves_per_segment / leaves;
         group_bytes_ = segment_bytes;
+    } else if (to_underlying(own) != 0 && memory_.tails == tail_policy::pooled && !linear() &&
+               last_width_ == max_lanes && map_.pages != 0 && map_.bytes_before_tail_rows() == whole * segment_bytes) {
+        tail_bytes_ = to_underlying(reserved_for(memory_.portions, own)) * big_page_bytes;
+        tails_bytes_ = segment_bytes;
+        chunk_bytes_ = whole * segment_bytes;
+        chunks_per_group_ = static_cast<std::uint32_t>(segment_bytes / tail_bytes_);
+        group_bytes_ = segment_bytes + chunks_per_group_ * chunk_bytes_;
+        bytes_ = chunk(warps_ - 1) + chunk_bytes_;
+        return;
     } else {
         group_bytes_ = rounded_up(chunk_bytes_, segment_bytes);
     }
@@ -125,13 +135,16 @@ void placement::place_chunks() {
 }
 
 /// Goes from the group to the chunk to the lane. An address behind the last chunk of a group, or behind the last lane
-/// of a linear chunk, counts as a part of that chunk or lane, so that its offset is beyond the thread's bytes.
+/// of a linear chunk, counts as a part of that chunk or lane, so that its offset is beyond the thread's bytes. In a
+/// block of tails, the offset of a tail begins where that of its chunk's segments ends.
 thread_byte placement::byte_at(std::uint64_t address) const {
     const std::uint64_t group = address / group_bytes_;
-    const std::uint64_t in_group = address % group_bytes_;
-    const std::uint64_t chunk = std::min<std::uint64_t>(in_group / chunk_bytes_, chunks_per_group_ - 1);
+    const bool in_tail = address % group_bytes_ < tails_bytes_;
+    const std::uint64_t in_group = address % group_bytes_ - (in_tail ? 0 : tails_bytes_);
+    const std::uint64_t distance = in_tail ? tail_bytes_ : chunk_bytes_;
+    const std::uint64_t chunk = std::min<std::uint64_t>(in_group / distance, chunks_per_group_ - 1);
     const std::uint64_t warp = group * chunks_per_group_ + chunk;
-    const std::uint64_t offset = in_group - chunk * chunk_bytes_;
+    const std::uint64_t offset = in_group - chunk * distance + (in_tail ? chunk_bytes_ : 0);
     if (linear()) {
         const std::uint64_t lane = std::min<std::uint64_t>(offset / lane_bytes_, max_lanes - 1);
         return {warp * max_lanes + lane, offset - lane * lane_bytes_};

@@ -34,6 +34,7 @@ struct thread_memory {
     lane_order order = lane_order::ascending;  ///< positions of the lanes; only for `interleaved`
     portion_policy portions = portion_policy::packed;  ///< how chunks under 2 MiB share VA blocks
     placed_by by = placed_by::service;                 ///< `sync_malloc`: only for `linear`; `portions` has no meaning
+    tail_policy tails = tail_policy::adjacent;         ///< of interleaved chunks above 2 MiB, if all warps are full
 };
 
 /// A byte of a thread's memory.
@@ -51,6 +52,12 @@ struct thread_byte {
 /// Chunks lie where the service places them in an empty heap, warp after warp: whole VA blocks first, the rest as a
 /// portion at the beginning of the next block. Chunks under 2 MiB therefore share VA blocks: `packed` side by side in
 /// leaves of 64 KiB, `padded` in twice the next power of two of leaves. Each larger chunk begins a block of its own.
+/// With `pooled` tails, the tails of larger chunks share VA blocks as chunks under 2 MiB do, where the heap would place
+/// them so (device/arrays/pooled_tail.cuh). A block of tails precedes the segments of their chunks. If the last warp
+/// has fewer lanes, all tails stay adjacent.
+///
+///     adjacent    | w0 | tail of w0 . . . | w1 | tail of w1 . . . |
+///     pooled      | tails of w0, w1, ... | w0 | w1 | ...
 ///
 /// `sync_malloc` knows no warps: a thread's bytes take the first free pages of 4 KiB, thread after thread, so that they
 /// lie one after another from the beginning of the space, across the borders of VA blocks. Up to 512 B they take a slot
@@ -76,15 +83,17 @@ public:
 
     /// Returns the address of a warp's chunk. Cost: a division.
     [[nodiscard]] std::uint64_t chunk(std::uint32_t warp) const {
-        return warp / chunks_per_group_ * group_bytes_ + warp % chunks_per_group_ * chunk_bytes_;
+        return warp / chunks_per_group_ * group_bytes_ + tails_bytes_ + warp % chunks_per_group_ * chunk_bytes_;
     }
-    /// Returns the offset of a lane's byte in its warp's chunk. Cost: as `lane_map::offset_of`.
+    /// Returns the offset of a lane's byte in its warp's chunk, modulo 2^64: a tail may lie before the chunk. Cost: as
+    /// `lane_map::offset_of`.
     [[nodiscard]] std::uint64_t in_chunk(std::uint32_t warp, std::uint32_t lane, std::uint64_t offset) const {
         if (linear()) {
             return lane * lane_bytes_ + offset;
         }
         const lane_map& map = warp + 1 == warps_ ? last_map_ : map_;
-        return map.offset_of(position_of(memory_.order, map.width, lane), offset);
+        const std::uint64_t at = map.offset_of(position_of(memory_.order, map.width, lane), offset);
+        return has_tails() && at >= chunk_bytes_ ? tail(warp) - chunk(warp) + at - chunk_bytes_ : at;
     }
     /// Returns the address of byte `offset` < `bytes_per_thread` of `thread`.
     [[nodiscard]] std::uint64_t address(std::uint64_t thread, std::uint64_t offset) const {
@@ -99,6 +108,12 @@ public:
 private:
     placement() = default;
     [[nodiscard]] bool linear() const { return memory_.how.which == layout::choice::linear; }
+    /// Returns whether tails lie elsewhere than behind their chunks' segments.
+    [[nodiscard]] bool has_tails() const { return tails_bytes_ != 0; }
+    /// Returns the address of the tail of a warp's chunk, if it lies elsewhere.
+    [[nodiscard]] std::uint64_t tail(std::uint32_t warp) const {
+        return warp / chunks_per_group_ * group_bytes_ + warp % chunks_per_group_ * tail_bytes_;
+    }
     void place_chunks();
 
     thread_memory memory_;
@@ -111,6 +126,9 @@ private:
     std::uint64_t chunk_bytes_ = 0;       // distance from chunk to chunk in a group
     std::uint32_t chunks_per_group_ = 1;  // chunks that share a VA block
     std::uint64_t group_bytes_ = 0;       ///< distance from group to group: whole VA blocks
+    // Tails that lie elsewhere; a chunk is then its segments alone.
+    std::uint64_t tails_bytes_ = 0;  ///< of a group, before its chunks: a VA block; 0: tails are adjacent
+    std::uint64_t tail_bytes_ = 0;   ///< distance from tail to tail
 };
 
 }  // namespace orchard::uvm_model

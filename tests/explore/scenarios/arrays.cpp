@@ -28,11 +28,12 @@ struct wish {
     layout how;
     std::array<std::uint64_t, counts_each> counts;
 };
-constexpr std::array<wish, 6> wishes{{
+constexpr std::array<wish, 7> wishes{{
     {layout::interleaved(tile::b16), {514, 640, 100, 40}},
     {layout::interleaved(tile::k4), {9 * 512, 10 * 512, 2 * 512, 2'600}},
     {layout::interleaved(tile::k64), {19 * 512, 20 * 512, 3 * 512, 48 * 512}},
-    {layout::interleaved(tile::k64), {100'000, 102'000, 144'000, 40'000}},  // chunks of whole segments
+    {layout::interleaved(tile::k64), {100'000, 102'000, 144'000, 40'000}},   // chunks of whole segments
+    {layout::interleaved(tile::k64), {135'000, 135'000, 135'000, 100'000}},  // as above, mostly of one length
     {layout::automatic(), {2'100, 2'500, 8'192, 4'000}},
     {layout::linear(), {512, 8'192, 70'000, 2'048}},
 }};
@@ -161,7 +162,8 @@ heap_setup setup_of(world& w, bool has_room) {
             .committed_at_start = 4,
             .extent = 3,
             .cache_target = w.s.pick(3),
-            .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded};
+            .portions_by = w.s.pick(2) == 0 ? portion_policy::packed : portion_policy::padded,
+            .tails_by = w.s.pick(2) == 0 ? tail_policy::adjacent : tail_policy::pooled};
 }
 
 void run_arrays(world& w) {
