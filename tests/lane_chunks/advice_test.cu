@@ -26,7 +26,7 @@ struct allocate_advised_each {
     }
 };
 
-constexpr std::uint64_t elements(std::uint64_t bytes) { return bytes / sizeof(element); }
+constexpr std::uint64_t words_of(std::uint64_t bytes) { return bytes / sizeof(element); }
 
 class lane_chunks_advice : public arrays_contract {
 protected:
@@ -40,7 +40,7 @@ protected:
         return to_host(got);
     }
     std::vector<lane_array<element>> allocate_advised(std::uint64_t bytes, managed_advice advice, layout how) {
-        return allocate_advised(std::vector<std::uint64_t>(32, elements(bytes)), std::vector(32, advice), how);
+        return allocate_advised(std::vector<std::uint64_t>(32, words_of(bytes)), std::vector(32, advice), how);
     }
     [[nodiscard]] bool is_managed() const { return GetParam().backing == backing_option::managed; }
 };
@@ -52,7 +52,7 @@ TEST_P(lane_chunks_advice, is_no_hindrance_to_any_heap) {
                                           managed_advice::none, managed_advice::first_touch_gpu}) {
             for (const std::uint64_t bytes : {100u, 40u << 10, 128u << 10}) {
                 const auto arrays = allocate_advised(bytes, what, how);
-                expect_sizes(arrays, std::vector<std::uint64_t>(32, elements(bytes)));
+                expect_sizes(arrays, std::vector<std::uint64_t>(32, words_of(bytes)));
                 stamp_arrays(arrays);
                 (void)expect_arrays_stamped(arrays);
                 free_arrays(arrays);
@@ -109,7 +109,7 @@ TEST_P(lane_chunks_advice, parts_lanes_that_want_different_advice) {
     std::fill(advice.begin() + 8, advice.end(), managed_advice::read_mostly);
     std::fill(advice.begin() + 24, advice.end(), managed_advice::first_touch_gpu);
     for (const layout how : {layout::interleaved(tile::k64), layout::linear()}) {
-        const std::vector<std::uint64_t> counts(32, elements(64 << 10));
+        const std::vector<std::uint64_t> counts(32, words_of(64 << 10));
         const auto arrays = allocate_advised(counts, advice, how);
         stamp_arrays(arrays);
         (void)expect_arrays_stamped(arrays);
@@ -130,7 +130,7 @@ TEST_P(lane_chunks_advice, of_long_linear_arrays) {
     for (int round = 0; round < 3; ++round) {
         std::vector<managed_advice> advice(32, managed_advice::none);
         std::fill(advice.begin() + 16, advice.end(), managed_advice::cpu_resident);
-        const std::vector<std::uint64_t> counts(32, elements(640 << 10));
+        const std::vector<std::uint64_t> counts(32, words_of(640 << 10));
         const auto arrays = allocate_advised(counts, advice, layout::linear());
         expect_sizes(arrays, counts);
         stamp_arrays(arrays);
@@ -155,7 +155,7 @@ TEST_P(lane_chunks_advice, is_given_up_rather_than_the_memory) {
     for (int round = 0; round < 3; ++round) {
         const auto arrays = allocate_advised(bytes, round == 1 ? managed_advice::read_mostly : managed_advice::none,
                                              layout::interleaved(tile::k64));
-        expect_sizes(arrays, std::vector<std::uint64_t>(32, elements(bytes)));
+        expect_sizes(arrays, std::vector<std::uint64_t>(32, words_of(bytes)));
         free_arrays(arrays);
     }
     expect_valid();
