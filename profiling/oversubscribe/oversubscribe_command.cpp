@@ -233,6 +233,11 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("--accesses", a.what.accesses, "Accesses of a thread in a pass; of sequential: as --part says")
         ->capture_default_str();
     app.add_option("--part", a.part, "Most bytes that a pass of sequential reads")->capture_default_str();
+    app.add_option("--limit", a.what.kernel_seconds,
+                   "Seconds after which a kernel ends, whatever it has done (0.001 to 60)")
+        ->capture_default_str()
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 60.0).description(""));
     app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")
         ->type_name("FILE");
     command_line::add_json(app, a.json, "Write the rows, after each run,");
