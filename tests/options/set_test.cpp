@@ -53,6 +53,7 @@ constexpr range_case ranges[] = {
     {"capacity", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
     {"capacity_share", "1", "100", "0", "101", "1 to 100"},
     {"host_budget", "0", "32TiB", nullptr, "35184372088833", "0 B to 32 TiB"},
+    {"move_unit", "0", "1GiB", nullptr, "1026MiB", "a multiple of 2 MiB from 0 B to 1 GiB"},
     {"range", "4MiB", "32TiB", "4194303", "35184372088833", "0, or 4 MiB to 32 TiB"},
     {"max_extent", "2MiB", "64GiB", "0", "68721573888", "a multiple of 2 MiB from 2 MiB to 64 GiB"},
     {"decay", "0", "24h", "-1ns", "24h1ns", "0 to 24h"},
