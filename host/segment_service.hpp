@@ -193,6 +193,7 @@ private:
     struct advised_grant {
         parked_request request;
         segment_run run;
+        std::uint64_t since_ns = 0;  ///< by `simt::clock_ns`
     };
     /// Returns the number of leaves that the request takes, as far as it is known before a place is found. Their sum
     /// over all parked requests is the memory that growth is asked for: 32 tails of one leaf need one segment, not 32.

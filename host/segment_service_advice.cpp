@@ -10,8 +10,9 @@
 /// The driver's calls may be held up by other calls of the process. The service would then serve no request at all, so
 /// growth makes them. And the group gets its response after the advice, not before: its first touch decides where a
 /// page lies, and advice that comes later moves nothing. The group waits for its response anyway, and a driver's call
-/// is no longer than the commit that many such requests wait for. If growth is held up (`growth::is_blocked`), the
-/// response goes out without the advice: advice is a hint, and the memory is there.
+/// is no longer than the commit that many such requests wait for. After half of the time that the group waits, the
+/// response goes out without the advice: advice is a hint, and the memory is there. Half, since the group began to wait
+/// earlier.
 
 #include <algorithm>
 
@@ -26,7 +27,7 @@ void segment_service::begin_advice(const parked_request& p, segment_index first)
         advised_[to_underlying(run.first + i)] = true;
     }
     advised_count_ += run.count;
-    advising_.push_back({p, run});
+    advising_.push_back({p, run, simt::clock_ns()});
     hand_over_advice();
 }
 
@@ -41,16 +42,19 @@ void segment_service::hand_over_advice() {
     }
 }
 
-/// Answers the grants whose advice was given; all of them if growth is held up, or if the heap is being closed. Called
-/// in each turn while there are any. A grant that is answered before its advice was asked for gets none.
+/// Answers the grants whose advice was given, those that have waited too long, and all if the heap is being closed.
+/// Called in each turn while there are any. A grant that is answered before its advice was asked for gets none.
 ///
 ///     advising_      | 7 | 8 | 9 | 10 |       answered_ = 6, handed_over_ = 9, growth has advised 8: 7 and 8 go
 void segment_service::end_advice() {
     hand_over_advice();
     // The acquire pairs with the release in `growth::give_advice`.
     const std::uint64_t advised = line_.advised.load<simt::order::acquire>() + skipped_;
-    const bool waits_no_more = is_closing() || grower_.is_blocked(settings_.patience_ns);
-    const std::uint64_t done = waits_no_more ? advising_.size() : advised - std::min(advised, answered_);
+    std::uint64_t done = is_closing() ? advising_.size() : advised - std::min(advised, answered_);
+    const std::uint64_t now = simt::clock_ns();
+    while (done < advising_.size() && now - advising_[done].since_ns > settings_.patience_ns / 2) {
+        ++done;
+    }
     for (std::uint64_t i = 0; i < done; ++i) {
         respond(advising_[i].request, advising_[i].run.first, 0);
     }

@@ -280,11 +280,9 @@ private:
         const std::uint32_t in_tile = (std::uint32_t{1} << log_of(t)) / size - 1;
         return simt::global_pointer<T>(device::advance<size>(first, i, in_tile, (std::uint32_t{width()} - 1) * size));
     }
-    /// Returns whether element `i` lies outside the tail rows. In an array of 2^32 elements or more with tail rows, the
-    /// result for the greatest 32-bit index may be false although the element lies outside; `tile_in_tail` returns the
-    /// right tile for it, too.
-    ///
-    /// Without other rows there is nothing to compare: where the map is a constant, an access is the formula alone.
+    /// Returns whether element `i` lies outside the tail rows. Without other rows there is nothing to compare: where
+    /// the map is a constant, an access is the formula alone. Nor is there if the full rows have more elements than a
+    /// 32-bit index can name.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE bool in_full_rows(Index i) const {
         const bool has_no_other_rows = (pages_ | ragged()) == 0;
@@ -293,8 +291,7 @@ private:
             return has_no_other_rows || static_cast<std::uint64_t>(i) < full;
         } else {
             constexpr std::uint64_t most = ~std::uint32_t{0};
-            const auto limit = static_cast<std::uint32_t>(full < most ? full : most);
-            return has_no_other_rows || static_cast<std::uint32_t>(i) < limit;
+            return has_no_other_rows || full > most || static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(full);
         }
     }
     /// Returns the tile of element `i`, which may lie in a tail row, from its OS page (`lane_map::tile_of_page`). With

@@ -5,6 +5,7 @@
 /// what is missing, prints a table, and writes the rows as JSON after each run.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -106,7 +107,9 @@ absl::StatusOr<ordered_json> rows_of(const std::string& file, const device_choic
     std::ifstream in(file);
     const ordered_json document = ordered_json::parse(in, nullptr, false);
     if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array() ||
-        !document.contains("applications") || !document.contains("device")) {
+        !document.contains("applications") || !document.contains("device") || !document["device"].is_object() ||
+        !std::all_of(document["rows"].begin(), document["rows"].end(),
+                     [](const auto& row) { return row.is_object(); })) {
         return absl::DataLossError(absl::StrCat("--resume: ", file, " is no document of this command"));
     }
     const ordered_json& kind = document["device"].value("kind", ordered_json());

@@ -45,6 +45,7 @@ ordered_json key_of(const app& a, const std::string& backing, const options& hea
             {"most_part", j.part},
             {"capacity", heap.capacity},
             {"host_budget", heap.host_budget},
+            {"trace_every", j.trace_every},
             {"moves", j.moves},
             {"move_unit", heap.move_unit}};
 }
@@ -127,7 +128,10 @@ private:
         j.how = how;
         ordered_json row = key_of(a, name_of_backing(values.backing), values, j);
         if (has(row)) {
-            return absl::OkStatus();
+            if (j.trace_every == 0) {
+                return absl::OkStatus();
+            }
+            remove(row);  // the trace is wanted, and only a run makes one
         }
         if (!h) {
             auto made = command_line::create_heap(values);
@@ -143,7 +147,6 @@ private:
         }
         add_outcome(row, *found);
         if (matrix_.each.trace_every != 0) {
-            row["trace_every"] = matrix_.each.trace_every;
             row["trace_accesses"] = found->recorded.accesses;
             row["trace_lost"] = found->recorded.lost;
         }
@@ -184,6 +187,12 @@ private:
             }
         }
         return false;
+    }
+
+    /// Removes the rows of a run.
+    void remove(const ordered_json& key) {
+        rows_.erase(std::remove_if(rows_.begin(), rows_.end(), [&](const auto& row) { return is_row_of(row, key); }),
+                    rows_.end());
     }
 
     /// The members of rows that are the same where the work is.

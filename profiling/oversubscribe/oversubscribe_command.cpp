@@ -105,7 +105,8 @@ absl::StatusOr<row> rows_of(const std::string& file, const device_choice& device
     std::ifstream in(file);
     const row document = row::parse(in, nullptr, false);
     if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array() ||
-        !document.contains("device")) {
+        !document.contains("device") || !document["device"].is_object() ||
+        !std::all_of(document["rows"].begin(), document["rows"].end(), [](const row& r) { return r.is_object(); })) {
         return absl::DataLossError(absl::StrCat("--resume: ", file, " is no document of this command"));
     }
     if (const row kind = document["device"].value("kind", row()); kind != name_of(device.kind)) {

@@ -223,5 +223,17 @@ TEST(LaneArray, RefusesInTheCheckedBuildWhatIsOutOfBounds) {
     EXPECT_THROW((lane_array<float>(chunk, tail, 0, (21 << 10) + 1)), std::runtime_error);
 }
 
+// More elements in full rows than a 32-bit index can name: none of those that it names lies in a tail row.
+TEST(LaneArray, TheGreatestIndexOf32BitsIsInTheFullRowsThatItIsIn) {
+    constexpr auto pages = static_cast<std::uint32_t>(((std::uint64_t{4} << 30) + os_page_bytes) / os_page_bytes);
+    constexpr std::uint32_t greatest = std::numeric_limits<std::uint32_t>::max();
+    for (const std::int32_t shift : {0, 77, -77}) {
+        const lane_array<std::uint8_t> a(chunk, lane_map{pages, tile::k64, 2, 0}, 1,
+                                         std::uint64_t{pages} * os_page_bytes, shift);
+        EXPECT_EQ(&a[greatest], &a[std::uint64_t{greatest}]) << shift;
+        EXPECT_EQ(&a[greatest - 1] + 1, &a[greatest]) << shift;
+    }
+}
+
 }  // namespace
 }  // namespace orchard::test
