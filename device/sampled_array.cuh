@@ -27,6 +27,7 @@ public:
         : array_{array},
           samples_{heap.view().samples},
           base_{heap.view().base},
+          bytes_{std::uint64_t{heap.view().segments} << segment_shift},
           seed_{static_cast<std::uint32_t>(simt::position().global_thread()) * 0x9e3779b9u} {}
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return array_.size(); }
@@ -39,8 +40,11 @@ public:
         T& element = array_[i];
         // The upper 6 bits of the product: the factor is 2^32 divided by the golden ratio, which spreads any sequence.
         if ((static_cast<std::uint32_t>(i) * 0x9e3779b9u + seed_) >> 26 == 0 && samples_ != nullptr) {
-            (void)samples_[static_cast<std::uint64_t>(reinterpret_cast<const char*>(&element) - base_) >> segment_shift]
-                .template fetch_add<simt::order::relaxed>(1u);
+            // Of another heap's array nothing is counted.
+            const auto offset = static_cast<std::uint64_t>(reinterpret_cast<const char*>(&element) - base_);
+            if (offset < bytes_) {
+                (void)samples_[offset >> segment_shift].template fetch_add<simt::order::relaxed>(1u);
+            }
         }
         return element;
     }
@@ -49,6 +53,7 @@ private:
     lane_array<T> array_;
     simt::device_word<std::uint32_t>* samples_;
     const char* base_;
+    std::uint64_t bytes_;
     std::uint32_t seed_;
 };
 

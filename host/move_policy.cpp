@@ -16,10 +16,15 @@ std::uint64_t bytes_of(const rated_memory& m) { return std::uint64_t{m.memory.ru
 std::vector<move_order> in_batches(const std::vector<const rated_memory*>& to_host,
                                    const std::vector<const rated_memory*>& to_device, std::uint64_t batch_bytes) {
     std::vector<move_order> orders;
+    // At least one piece, and no more than fit a batch.
     const auto add_batch = [&](const std::vector<const rated_memory*>& from, std::size_t* next, memory_tier to) {
-        for (std::uint64_t bytes = 0; *next < from.size() && bytes < batch_bytes; ++*next) {
-            orders.push_back({from[*next]->memory.run.first, to});
-            bytes += bytes_of(*from[*next]);
+        for (std::uint64_t bytes = 0; *next < from.size(); ++*next) {
+            const rated_memory& m = *from[*next];
+            if (bytes != 0 && bytes + bytes_of(m) > batch_bytes) {
+                break;
+            }
+            orders.push_back({m.memory.run.first, to});
+            bytes += bytes_of(m);
         }
     };
     std::size_t host = 0;
@@ -70,7 +75,7 @@ std::vector<move_order> choose_moves(std::span<const rated_memory> all, const mo
             gained += bytes_of(**next++);
         }
         if (gained < bytes_of(*h)) {
-            break;
+            continue;  // a smaller piece may find room
         }
         to_host.insert(to_host.end(), least, next);
         to_device.push_back(h);

@@ -120,12 +120,9 @@ void grants_and_returns(benchmark::State& state) {
         // Drawn and written before the clock starts.
         std::vector<mailbox::request> asked;
         for (std::uint32_t slot = 0; slot < requests_at_once; ++slot) {
-            asked.push_back({mailbox::request_kind::grant,
-                             0,
-                             0,
-                             {segment_index{0}, draw(c.segments)},
-                             false,
-                             leaf_count{draw(c.leaves)}});
+            asked.push_back({.kind = mailbox::request_kind::grant,
+                             .run = {segment_index{0}, draw(c.segments)},
+                             .leaves = leaf_count{draw(c.leaves)}});
             rings.post(asked.back(), slot);
         }
         const double ns = rings.serve();

@@ -154,8 +154,9 @@ public:
 
     /// Moves memory of an elastic heap between the device and the host, so that what kernels use is on the device:
     /// first waits for the work queued on `stream` (a `cudaStream_t`; null: the default stream), then moves, and
-    /// returns when all is done. From the call until it returns, nothing else may use the heap's memory, neither
-    /// kernels of other streams nor copies. Addresses and contents stay the same. The option `move_unit` says how much
+    /// returns when all is done. From the call until it returns, nothing else may use the heap: neither its
+    /// memory, by kernels of other streams or copies, nor its `malloc` and `free`, which could hand out a block that is
+    /// being moved. Addresses and contents stay the same. The option `move_unit` says how much
     /// moves as a whole.
     ///
     /// The heap chooses what to move. Memory on the host changes places with memory on the device that was accessed
@@ -166,16 +167,15 @@ public:
     /// that a kernel which uses it faults.
     ///
     /// Errors: FailedPrecondition if no memory of this heap moves; DeadlineExceeded if other kernels delay a copy for
-    /// 10 s: the copy continues, the memory in it must not be used, and the next call completes it; the driver's own.
-    /// After an error each byte is in one of the two tiers, with its contents. Growth and requests never wait for a
-    /// copy. Cost on an H200: docs/backings.md.
+    /// 10 s: the copy continues, and the next call gives it up; the driver's own. After an error each byte is in one of
+    /// the two tiers, with its contents. Growth and requests never wait for a copy. Cost on an H200: docs/backings.md.
     absl::StatusOr<migration> migrate(void* stream = nullptr);
 
     /// Moves `bytes` bytes at `at` to the GPU or to the host, and waits for completion.
     ///
-    /// Of an elastic heap, all memory that moves as a whole with a part of the range (option `move_unit`) is moved, and
-    /// nothing may use that memory meanwhile, as for `migrate`; all other memory may be in use. Of a managed heap
-    /// kernels may use all of it.
+    /// Of an elastic heap, all memory that moves as a whole with a part of the range (option `move_unit`) is moved.
+    /// Nothing may use that memory meanwhile, and no kernel may allocate from the heap; blocks in other memory may be
+    /// in use. Of a managed heap kernels may use all of it.
     ///
     /// Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the memory of this heap does not
     /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it: what was moved stays there;

@@ -174,7 +174,10 @@ absl::Status heap::impl::release_unused() {
 absl::Status heap::impl::trim() {
     // Blocks that were cut for the host and not handed out would otherwise hold their chunks.
     absl::Status status = host_blocks_->give_up();
-    memory_->give_up_spares();
+    if (memory_->can_move()) {
+        status.Update(memory_->move({}));  // pieces that an earlier call has left moving could not be decommitted
+        memory_->give_up_spares();
+    }
     if (status.ok()) {
         status = settle();
     }

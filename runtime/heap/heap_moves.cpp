@@ -57,8 +57,11 @@ absl::Status heap::impl::read_samples(std::size_t segments) {
 }
 
 absl::StatusOr<migration> heap::impl::migrate(void* stream) {
-    if (absl::Status s = memory_->finish_stream(stream); !s.ok()) {
-        return s;
+    absl::Status ready = memory_->finish_stream(stream);
+    // Ends what an earlier call has left under way, so that the tiers are known.
+    ready.Update(ready.ok() ? memory_->move({}) : ready);
+    if (!ready.ok()) {
+        return ready;
     }
     std::vector<rated_memory> all;
     std::size_t segments = 0;

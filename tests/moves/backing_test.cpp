@@ -21,11 +21,13 @@ class TierMoves : public ElasticBacking {
 protected:
     /// A backing of budgets in segments, all of which are committed, one run of the device and one of the host; each
     /// segment is filled with its number.
-    void fill(std::uint32_t device, std::uint32_t host, std::uint64_t unit = 1, bool checks = false) {
+    /// @param room  segments that the host's budget has beyond that
+    void fill(std::uint32_t device, std::uint32_t host, std::uint64_t unit = 1, bool checks = false,
+              std::uint32_t room = 0) {
         auto made =
-            make_elastic_backing(std::make_unique<fake_driver>(script), {.range = 64 * segment_bytes,
+            make_elastic_backing(std::make_unique<fake_driver>(script), {.range = 512 * segment_bytes,
                                                                          .device_budget = device * segment_bytes,
-                                                                         .host_budget = host * segment_bytes,
+                                                                         .host_budget = (host + room) * segment_bytes,
                                                                          .move_unit = unit * segment_bytes,
                                                                          .checks_moves = checks});
         ASSERT_TRUE(made.ok()) << made.status();
@@ -196,9 +198,60 @@ TEST_F(TierMoves, AnyFailureOfTheDriverLosesNothing) {
     }
 }
 
+// A machine that is short of memory for a mapping is no reason to take a piece for copied.
+TEST_F(TierMoves, AShortageWithinAMoveLosesNothing) {
+    for (const driver_call call :
+         {driver_call::create, driver_call::map, driver_call::set_access, driver_call::unmap}) {
+        for (int nth = 1; nth <= 10; ++nth) {
+            script = std::make_shared<driver_script>();
+            ASSERT_NO_FATAL_FAILURE(fill(4, 4, 1, true));
+            script->fail(call, absl::ResourceExhaustedError("the machine is short"), nth);
+            (void)exchange_two();
+            ASSERT_NO_FATAL_FAILURE(expect_contents("after a shortage"));
+            const absl::Status again = exchange_two();
+            EXPECT_TRUE(again.ok()) << again;
+            EXPECT_THAT(on_device(), ElementsAre(2, 3, 6, 7)) << call << ' ' << nth;
+            ASSERT_NO_FATAL_FAILURE(expect_contents("after the next call"));
+            memory_.reset();
+        }
+    }
+}
+
+TEST_F(TierMoves, TheHostsBudgetIsExceededOnlyForAnExchange) {
+    ASSERT_NO_FATAL_FAILURE(fill(4, 4));
+    expect_text(memory_->move(orders({{0, host_tier}})), {"host_budget", "8388608"});
+    EXPECT_EQ(memory_->use().host_bytes, 4 * segment_bytes);
+    EXPECT_TRUE(memory_->move(orders({{0, host_tier}, {5, device_tier}})).ok());
+}
+
+TEST_F(TierMoves, SpareMemoryOfAnotherSizeMakesRoom) {
+    ASSERT_NO_FATAL_FAILURE(fill(5, 5, 2, false, 2));
+    ASSERT_TRUE(memory_->move(orders({{0, host_tier}, {9, device_tier}})).ok()) << "two segments out, one in";
+    EXPECT_THAT(on_device(), ElementsAre(2, 4, 9));
+    ASSERT_TRUE(memory_->move(orders({{4, host_tier}, {5, device_tier}})).ok());
+    EXPECT_THAT(on_device(), ElementsAre(2, 5, 9));
+    ASSERT_NO_FATAL_FAILURE(expect_contents("after both"));
+}
+
+TEST_F(TierMoves, GrowthOnTheHostTakesTheRoomOfSpareMemory) {
+    ASSERT_NO_FATAL_FAILURE(fill(200, 1, 1, false, 199));
+    std::vector<move_order> all;
+    for (std::uint32_t i = 0; i < 190; ++i) {
+        all.push_back({segment_index{i}, host_tier});
+    }
+    ASSERT_TRUE(memory_->move(all).ok());
+    for (move_order& o : all) {
+        o.to = device_tier;
+    }
+    ASSERT_TRUE(memory_->move(all).ok());
+    EXPECT_EQ(memory_->use().spare_bytes, 190 * segment_bytes);
+    ASSERT_EQ(memory_->commit(run_at(210, 150)).tier, host_tier);
+    EXPECT_LE(script->live().host_bytes, (200 + 96) * segment_bytes) << "the budget, and what an exchange may take";
+}
+
 // Two calls fail: the new memory cannot be mapped, and the old one cannot be mapped again.
 TEST_F(TierMoves, APieceWithoutMemoryAtItsAddressesGetsItByTheNextCall) {
-    ASSERT_NO_FATAL_FAILURE(fill(2, 2));
+    ASSERT_NO_FATAL_FAILURE(fill(2, 2, 1, false, 2));
     const std::size_t maps = script->count(driver_call::map);
     ASSERT_TRUE(memory_->move(orders({{0, host_tier}})).ok());
     ASSERT_EQ(script->count(driver_call::map), maps + 2) << "the alias, and the addresses";
@@ -233,13 +286,20 @@ TEST_F(TierMoves, ABlockedCopyDelaysNeitherCommitsNorDecommits) {
     EXPECT_TRUE(memory_->decommit(run_at(0, 6)).ok());
 }
 
-TEST_F(TierMoves, ACopyBeyondItsDeadlineIsCompletedByTheNextCall) {
+TEST_F(TierMoves, ACopyBeyondItsDeadlineIsGivenUpByTheNextCall) {
     for (const bool checks : {false, true}) {
-        ASSERT_NO_FATAL_FAILURE(fill(4, 4, 1, checks));
+        ASSERT_NO_FATAL_FAILURE(fill(4, 4, 1, checks, 1));
         script->fail(driver_call::finish_copies, absl::DeadlineExceededError("a kernel runs"));
         EXPECT_EQ(exchange_two().code(), absl::StatusCode::kDeadlineExceeded);
         script->fail(driver_call::finish_copies, absl::DeadlineExceededError("it still runs"));
         EXPECT_EQ(memory_->move({}).code(), absl::StatusCode::kDeadlineExceeded);
+        if (!checks) {
+            std::memset(at(0), 77, segment_bytes);  // a kernel that did not know of the copy
+        }
+        EXPECT_TRUE(memory_->move({}).ok());
+        EXPECT_THAT(on_device(), ElementsAre(0, 1, 2, 3));
+        EXPECT_EQ(*at(0), checks ? 1 : 77);
+        std::memset(at(0), 1, segment_bytes);
         EXPECT_TRUE(exchange_two().ok());
         EXPECT_THAT(on_device(), ElementsAre(2, 3, 6, 7));
         ASSERT_NO_FATAL_FAILURE(expect_contents("after the next call"));

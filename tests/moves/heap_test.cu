@@ -33,8 +33,8 @@ struct note_blocks {
 class heap_moves : public elastic_contract {
 protected:
     /// A heap of 8 segments on the device and 24 on the host, in which as many blocks of a segment each are stamped.
-    void fill_with_blocks(std::uint64_t unit = 1) {
-        options values = values_of(on_device, on_host);
+    void fill_with_blocks(std::uint64_t unit = 1, std::uint64_t room = 0) {
+        options values = values_of(on_device, on_host + room);
         values.move_unit = segments(unit);
         values.commit_ahead = 0;
         ASSERT_NO_FATAL_FAILURE(remake(values));
@@ -101,7 +101,7 @@ TEST_P(heap_moves, without_samples_the_youngest_memory_comes_to_the_device) {
 }
 
 TEST_P(heap_moves, a_program_moves_blocks_itself) {
-    ASSERT_NO_FATAL_FAILURE(fill_with_blocks());
+    ASSERT_NO_FATAL_FAILURE(fill_with_blocks(1, 1));
     const auto find = [&](bool high) {
         const auto by_address = [](const block& a, const block& b) { return a.address < b.address; };
         return (high ? *std::max_element(blocks_.begin(), blocks_.end(), by_address)

@@ -19,8 +19,10 @@ absl::Status backing::decommit(segment_run run) {
 
 /// Only the managed backings override this: memory that was allocated or mapped for one tier stays in that tier.
 absl::Status backing::prefetch(void* /*at*/, std::size_t bytes, memory_tier /*to*/) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "cannot move %d bytes: memory of this backing stays where it is; use the backing managed", bytes));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("cannot move %d bytes: memory of this heap stays where it is; use the backing managed, or "
+                        "give an elastic heap the options host_budget and move_unit",
+                        bytes));
 }
 
 absl::Status backing::advise_segments(segment_run run, advice_code /*advice*/) {

@@ -217,7 +217,17 @@ absl::Status cuda_memory::finish_copies(int queue) {
 
 absl::Status cuda_memory::finish_stream(void* stream) const {
     const current_device here(device_);
-    return to_status(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
+    // To wait for a stream that is being captured would end the application's capture.
+    auto* const of_application = static_cast<cudaStream_t>(stream);
+    cudaStreamCaptureStatus capture{};
+    const auto s = to_status(cudaStreamIsCapturing(of_application, &capture), "cudaStreamIsCapturing");
+    if (!s.ok() || capture != cudaStreamCaptureStatusNone) {
+        return s.ok() ? absl::FailedPreconditionError(
+                            "memory cannot be moved while the stream is being captured; call "
+                            "it after the capture")
+                      : s;
+    }
+    return to_status(cudaStreamSynchronize(of_application), "cudaStreamSynchronize");
 }
 
 }  // namespace orchard::detail

@@ -50,8 +50,8 @@ namespace {
 ///     the host could not take it                  ResourceExhausted, with the numbers (`spent`)
 ///
 /// Threads: see `backing`. `device_is_short_` belongs to the growth thread; the counts are atomic; runs and pieces have
-/// a mutex, which is held for at most one piece's mapping, since other threads move pieces; the record of the metadata
-/// has one, since the host reads metadata while the growth thread commits more.
+/// a mutex, which is held for the calls of one piece or of one run, since other threads move pieces; the record of the
+/// metadata has one, since the host reads metadata while the growth thread commits more.
 class elastic_backing final : public detail::driven_backing {
 public:
     elastic_backing(std::unique_ptr<memory_driver> driver, const elastic_shape& shape, char* base)
@@ -187,7 +187,8 @@ elastic_backing::~elastic_backing() {
 
 memory_use elastic_backing::use() const {
     memory_use now;
-    now.device_bytes = counts_.of(memory_tier::device);
+    // What a move holds on the device counts as committed: growth must not plan with it.
+    now.device_bytes = counts_.of(memory_tier::device) + mover_.held(memory_tier::device);
     now.host_bytes = counts_.of(memory_tier::host);
     now.metadata_bytes = metadata_use_.get();
     now.device_budget = shape_.device_budget;
@@ -327,10 +328,22 @@ commit_outcome elastic_backing::commit(segment_run run) {
         if (!allows(tier, bytes) || (spills && device_is_short_)) {
             continue;
         }
+        // Counted before it exists, so that no move takes the room meanwhile.
+        counts_.add(tier, bytes);
+        if (tier == memory_tier::host) {
+            const std::uint64_t on_host = counts_.of(tier);
+            mover_.try_to_give_up_spares(
+                tier, mover_.allowance() + (shape_.host_budget > on_host ? shape_.host_budget - on_host : 0));
+        }
         absl::Status status = create(made, tier);
+        const bool is_short = absl::IsResourceExhausted(status);
+        status = status.ok() ? join(made) : status;
+        if (!status.ok()) {
+            counts_.subtract(tier, bytes);
+        }
         // The machine has less than the budget allows. Any other error is returned below: the other tier would not
         // help.
-        if (absl::IsResourceExhausted(status)) {
+        if (is_short) {
             failure = status;
             if (spills && run.count > 1) {
                 // The device may still provide a smaller piece, which is better than the whole piece on the host.
@@ -339,7 +352,6 @@ commit_outcome elastic_backing::commit(segment_run run) {
             device_is_short_ = device_is_short_ || spills;
             continue;
         }
-        status = status.ok() ? join(made) : status;
         if (!status.ok()) {
             return {status, tier, failure_reason::commit_failed};
         }
@@ -349,7 +361,6 @@ commit_outcome elastic_backing::commit(segment_run run) {
             p->number = next_number_++;
         }
         runs_.add(run, std::move(made));
-        counts_.add(tier, bytes);
         return {absl::OkStatus(), tier};
     }
     device_is_short_ = false;  // the next commit tries the device again

@@ -4,7 +4,7 @@
 /// Moves between the tiers; tier_mover.hpp draws one.
 ///
 ///     move
-///       complete            what an earlier call has left under way
+///       give_up_late        copies that an earlier call has not awaited
 ///       map_again           pieces that an earlier call has left without memory
 ///       begin_batch         take: spare or new memory, in room that the budgets leave; then the copies
 ///       complete            waits for the copies; exchange_memory for each piece
@@ -41,7 +41,7 @@ tier_mover::tier_mover(memory_driver& driver, tier_counts& counts, std::mutex& p
 absl::Status tier_mover::move(const std::vector<order>& orders) {
     const std::scoped_lock lock(mutex_);
     for (int q = 0; q < memory_driver::copy_queues; ++q) {
-        if (absl::Status s = complete(q); !s.ok()) {
+        if (absl::Status s = give_up_late(q); !s.ok()) {
             return s;
         }
     }
@@ -64,7 +64,7 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
         while (status.ok() && begun - completed < memory_driver::copy_queues && next < orders.size()) {
             const std::size_t before = next;
             const int queue = begun % memory_driver::copy_queues;
-            status = begin_batch(queue, orders, &next);
+            status = begin_batch(queue, orders, &next, next < end_of_device);
             if (under_way_[static_cast<std::size_t>(queue)].empty()) {
                 if (next == before) {
                     break;  // no memory for the next piece, until a batch is complete
@@ -100,14 +100,15 @@ absl::Status tier_mover::move(const std::vector<order>& orders) {
 
 /// Begins the copies of the orders from `*next` on, as far as they have one direction, fit a batch, and find memory.
 /// Passes over pieces that have their tier. Errors: the driver's own; nothing is under way on the queue then.
-absl::Status tier_mover::begin_batch(int queue, const std::vector<order>& orders, std::size_t* next) {
+/// @param is_repaid  a later order goes to the device, so that memory of the host may exceed its budget meanwhile
+absl::Status tier_mover::begin_batch(int queue, const std::vector<order>& orders, std::size_t* next, bool is_repaid) {
     batch& items = under_way_[static_cast<std::size_t>(queue)];
     std::vector<memory_copy> copies;
     std::uint64_t bytes = 0;
     absl::Status status;
-    for (; *next < orders.size() && bytes < batch_bytes_; ++*next) {
+    for (; *next < orders.size(); ++*next) {
         const auto& [piece, to] = orders[*next];
-        if (!items.empty() && items.front().to.tier != to) {
+        if (!items.empty() && (items.front().to.tier != to || bytes + piece->bytes > batch_bytes_)) {
             break;
         }
         {
@@ -119,13 +120,13 @@ absl::Status tier_mover::begin_batch(int queue, const std::vector<order>& orders
             piece->moving = true;
         }
         item i{piece, {}};
-        status = take(to, piece->bytes, &i.to);
-        if (!status.ok()) {
+        bool has_room = true;
+        status = take(to, piece->bytes, is_repaid, &i.to, &has_room);
+        if (!status.ok() || !has_room) {
             const std::scoped_lock lock(pieces_);
             piece->moving = false;
             break;
         }
-        items.push_back(i);
         const char* from = piece->at;
         if (checks_) {
             // The copy is made from the alias, as the piece's own addresses have no memory meanwhile.
@@ -137,14 +138,13 @@ absl::Status tier_mover::begin_batch(int queue, const std::vector<order>& orders
                 piece->mapped = !status.ok();
             }
             if (!status.ok()) {
+                abandon(i);
                 break;
             }
         }
         copies.push_back({i.to.alias, from, piece->bytes});
         bytes += piece->bytes;
-    }
-    if (absl::IsResourceExhausted(status)) {
-        status = absl::OkStatus();  // the caller sees that the next piece was not begun
+        items.push_back(std::move(i));
     }
     if (status.ok() && !copies.empty()) {
         status = driver_.begin_copies(queue, std::move(copies));
@@ -156,6 +156,23 @@ absl::Status tier_mover::begin_batch(int queue, const std::vector<order>& orders
         items.clear();
     }
     return status;
+}
+
+/// Waits for copies that an earlier call has not awaited, and gives them up: kernels may have written to the old memory
+/// since, which is therefore the right one. Errors: DeadlineExceeded if they have not ended; they are still under way.
+absl::Status tier_mover::give_up_late(int queue) {
+    batch& items = under_way_[static_cast<std::size_t>(queue)];
+    if (!items.empty()) {
+        // An error of the copy does not matter: nothing uses it.
+        if (absl::Status copied = driver_.finish_copies(queue); absl::IsDeadlineExceeded(copied)) {
+            return copied;
+        }
+        for (item& i : items) {
+            abandon(i);
+        }
+        items.clear();
+    }
+    return absl::OkStatus();
 }
 
 /// Waits for the copies of a queue and gives each piece its new memory. Errors: DeadlineExceeded if the copies have not
@@ -294,16 +311,23 @@ absl::StatusOr<char*> tier_mover::take_addresses(std::size_t bytes) {
     return window_ + std::exchange(unused_, unused_ + bytes);
 }
 
-/// Finds memory with an alias: spare, or created in room that the budget leaves. Errors: ResourceExhausted if there is
-/// none; the driver's own.
-absl::Status tier_mover::take(memory_tier tier, std::size_t bytes, tier_memory* result) {
+/// Finds memory with an alias: spare, or created in room that the budget leaves, once spare memory of other sizes is
+/// destroyed for it. `*has_room` becomes false if there is none. Errors: the driver's own.
+absl::Status tier_mover::take(memory_tier tier, std::size_t bytes, bool is_repaid, tier_memory* result,
+                              bool* has_room) {
     if (std::vector<tier_memory>& known = spares_[index_of(tier)][bytes]; !known.empty()) {
         *result = known.back();
         known.pop_back();
     } else {
-        const std::uint64_t most = counts_.budget(tier) + (tier == memory_tier::host ? allowance() : 0);
-        if (!(tier == memory_tier::device || driver_.has_host_tier()) || counts_.of(tier) + held(tier) + bytes > most) {
-            return absl::ResourceExhaustedError("no room");
+        const std::uint64_t beyond = tier == memory_tier::host && is_repaid ? allowance() : 0;
+        const std::uint64_t most = counts_.budget(tier) + beyond;
+        const std::uint64_t taken = counts_.of(tier) + bytes;
+        if (taken + bytes_under_way(tier) <= most) {
+            shrink(tier, most - taken);
+        }
+        *has_room = (tier == memory_tier::device || driver_.has_host_tier()) && taken + held(tier) <= most;
+        if (!*has_room) {
+            return absl::OkStatus();
         }
         const auto created = driver_.create(bytes, tier);
         if (!created.ok()) {
@@ -337,6 +361,12 @@ void tier_mover::destroy(const tier_memory& memory, std::size_t bytes) {
 void tier_mover::give_up_spares(memory_tier tier, std::uint64_t bytes) {
     const std::scoped_lock lock(mutex_);
     shrink(tier, bytes);
+}
+
+void tier_mover::try_to_give_up_spares(memory_tier tier, std::uint64_t bytes) {
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
+        shrink(tier, bytes);
+    }
 }
 
 void tier_mover::shrink(memory_tier tier, std::uint64_t bytes) {

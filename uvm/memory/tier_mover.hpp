@@ -15,7 +15,8 @@
 ///
 /// The new memory needs addresses while the copy is made: its alias in the window, which it keeps until it is
 /// destroyed, since memory that moved once often moves again. On an H200 unmapping 2 MiB takes 37 us and making it
-/// accessible 35 to 72 us, as long as the copy of 2 MiB (42 us): hence no call more than these for a move.
+/// accessible 35 to 72 us, as long as copying it (42 us). A move of memory with an alias therefore makes these calls
+/// once, and no others.
 ///
 /// Batches: the copies of one batch are under way while the pieces of the one before are mapped. Two queues, so that
 /// both directions of the bus work at the same time.
@@ -75,7 +76,8 @@ struct tier_counts {
 };
 
 /// See the drawing above. Threads: `move` and `give_up_spares` any, one after the other by a mutex; `held` any, at any
-/// time. The mutex of the pieces is held only while one piece is mapped, never while a copy is awaited.
+/// time. The mutex of the pieces is held while one piece is mapped, or those of a run are unmapped, never while a copy
+/// is awaited.
 class tier_mover {
 public:
     /// @param pieces  protects all pieces; taken by this object
@@ -95,6 +97,8 @@ public:
 
     /// Destroys spare memory of a tier until at most `bytes` are left. Cost: 70 us for each 2 MiB of the host's.
     void give_up_spares(memory_tier tier, std::uint64_t bytes);
+    /// The same, unless a move is under way: never waits.
+    void try_to_give_up_spares(memory_tier tier, std::uint64_t bytes);
     /// Returns the bytes of a tier that are spare, or that pieces move to. Those of the host may exceed its budget by
     /// `allowance`.
     [[nodiscard]] std::uint64_t held(memory_tier tier) const {
@@ -128,7 +132,8 @@ private:
     using batch = std::vector<item>;
 
     // Described at their definitions.
-    absl::Status begin_batch(int queue, const std::vector<order>& orders, std::size_t* next);
+    absl::Status begin_batch(int queue, const std::vector<order>& orders, std::size_t* next, bool is_repaid);
+    absl::Status give_up_late(int queue);
     absl::Status complete(int queue);
     absl::Status exchange_memory(item& i);
     void abandon(item& i);
@@ -136,7 +141,7 @@ private:
     absl::Status join(char* at, std::size_t bytes, memory_handle memory);
     absl::Status give_alias(tier_memory& memory, std::size_t bytes);
     absl::StatusOr<char*> take_addresses(std::size_t bytes);
-    absl::Status take(memory_tier tier, std::size_t bytes, tier_memory* result);
+    absl::Status take(memory_tier tier, std::size_t bytes, bool is_repaid, tier_memory* result, bool* has_room);
     void put(const tier_memory& memory, std::size_t bytes);
     void shrink(memory_tier tier, std::uint64_t bytes);
     [[nodiscard]] std::uint64_t bytes_under_way(memory_tier tier) const;

@@ -99,9 +99,9 @@ ORCHARD_API int orchard_heap_reserve(orchard_heap* heap, size_t bytes);
 
 /* Move memory of an elastic heap with the options host_budget and move_unit between the device and the host; addresses and
  * contents stay the same. `orchard_heap_migrate` waits for the work queued on `stream` (a cudaStream_t; NULL: the default
- * stream) and moves what is in use to the device; nothing may use the heap until it returns. The others move all memory
- * that moves as a whole with a part of [p, p + bytes) to the device, or to the host; nothing may use that memory until
- * they return. orchard/heap.hpp (heap::migrate) says how the heap chooses. Errors: FAILED_PRECONDITION if no memory of the
+ * stream) and moves what is in use to the device; nothing may use the heap, or allocate from it, until it returns. The others move all memory
+ * that moves as a whole with a part of [p, p + bytes) to the device, or to the host; nothing may use that memory,
+ * and no kernel allocate from the heap, until they return. orchard/heap.hpp (heap::migrate) says how the heap chooses. Errors: FAILED_PRECONDITION if no memory of the
  * heap moves; OUT_OF_RANGE; RESOURCE_EXHAUSTED if a tier has no room; DEADLINE_EXCEEDED if kernels delay a copy. */
 ORCHARD_API int orchard_heap_migrate(orchard_heap* heap, void* stream);
 ORCHARD_API int orchard_heap_prefetch(orchard_heap* heap, void* p, size_t bytes);
