@@ -5,9 +5,6 @@
 /// what is missing, prints a table, and writes the rows as JSON after each run.
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -19,6 +16,7 @@
 #include "profiling/apps/matrix.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
+#include "runtime/cli/kept_rows.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/output_file.hpp"
 #include "runtime/machine/machine_info.hpp"
@@ -97,29 +95,6 @@ absl::Status complete(arguments& a) {
     return status;
 }
 
-/// Returns the rows of an earlier document, none if there is no such file. Errors: DataLoss if it is no document of
-/// this command; InvalidArgument if it is of another device.
-absl::StatusOr<ordered_json> rows_of(const std::string& file, const device_choice& device) {
-    ordered_json none = ordered_json::array();
-    if (file.empty() || !std::filesystem::exists(file)) {
-        return none;
-    }
-    std::ifstream in(file);
-    const ordered_json document = ordered_json::parse(in, nullptr, false);
-    if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array() ||
-        !document.contains("applications") || !document.contains("device") || !document["device"].is_object() ||
-        !std::all_of(document["rows"].begin(), document["rows"].end(),
-                     [](const auto& row) { return row.is_object(); })) {
-        return absl::DataLossError(absl::StrCat("--resume: ", file, " is no document of this command"));
-    }
-    const ordered_json& kind = document["device"].value("kind", ordered_json());
-    if (kind != name_of(device.kind)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--resume: the rows of ", file, " are of another device: ", kind.dump()));
-    }
-    return document["rows"];
-}
-
 /// Returns the members of the document that are this command's own.
 ordered_json members_of(const ordered_json& rows) {
     ordered_json checks = ordered_json::object();
@@ -151,15 +126,6 @@ void print_header(std::ostream& to) {
                           "fill", "GB/s", "on", "moved", "nulls", "checked", "wrong");
 }
 
-/// Writes the document of the rows so far, where a regular file was named: a call that is interrupted can be resumed.
-absl::Status keep(const command_line::json_option& json, const device_choice& device, const ordered_json& rows) {
-    if (json.file.empty() || (std::filesystem::exists(json.file) && !std::filesystem::is_regular_file(json.file))) {
-        return absl::OkStatus();
-    }
-    const ordered_json document = command_line::json_document(command_line::device_json(device), members_of(rows));
-    return command_line::write_file(json.file, document.dump(1) + "\n");
-}
-
 absl::Status run(arguments& a) {
     if (absl::Status status = complete(a); !status.ok()) {
         return status;
@@ -168,7 +134,7 @@ absl::Status run(arguments& a) {
     if (!device.ok()) {
         return device.status();
     }
-    auto rows = rows_of(a.resume, *device);
+    auto rows = command_line::kept_rows(a.resume, *device, "applications");
     if (!rows.ok()) {
         return rows.status();
     }
@@ -187,7 +153,7 @@ absl::Status run(arguments& a) {
     const absl::Status status = run_matrix(a.all, *rows, [&](const ordered_json& all) {
         print_row(out->text(), all.back());
         out->text().flush();
-        return keep(a.json, *device, all);
+        return command_line::keep_rows(a.json, *device, members_of(all));
     });
     if (device->kind == simt::device_kind::emulated) {
         out->text() << "device: emulated; these are times of this processor, and say nothing of a GPU\n";

@@ -6,8 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -18,8 +16,8 @@
 #include "profiling/uvm/study.hpp"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
+#include "runtime/cli/kept_rows.hpp"
 #include "runtime/cli/options_cli.hpp"
-#include "runtime/cli/output_file.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/byte_size.hpp"
 
@@ -96,26 +94,6 @@ absl::Status complete(arguments& a) {
     return absl::OkStatus();
 }
 
-/// Returns the rows of an earlier document, none if there is no such file. Errors: DataLoss if it is no document of
-/// this command; InvalidArgument if it is of another device.
-absl::StatusOr<row> rows_of(const std::string& file, const device_choice& device) {
-    if (file.empty() || !std::filesystem::exists(file)) {
-        return row::array();
-    }
-    std::ifstream in(file);
-    const row document = row::parse(in, nullptr, false);
-    if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array() ||
-        !document.contains("device") || !document["device"].is_object() ||
-        !std::all_of(document["rows"].begin(), document["rows"].end(), [](const row& r) { return r.is_object(); })) {
-        return absl::DataLossError(absl::StrCat("--resume: ", file, " is no document of this command"));
-    }
-    if (const row kind = document["device"].value("kind", row()); kind != name_of(device.kind)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--resume: the rows of ", file, " are of another device: ", kind.dump()));
-    }
-    return document["rows"];
-}
-
 /// Returns true if one of the rows has these axes.
 bool has(const row& rows, const row& axes) {
     return std::any_of(rows.begin(), rows.end(), [&](const row& r) {
@@ -123,15 +101,6 @@ bool has(const row& rows, const row& axes) {
             return r.value(std::string(key), row()) == axes.value(std::string(key), row());
         });
     });
-}
-
-/// Writes the document of the rows so far, where a regular file was named: a call that is interrupted can be resumed.
-absl::Status keep(const command_line::json_option& json, const device_choice& device, const row& rows) {
-    if (json.file.empty() || (std::filesystem::exists(json.file) && !std::filesystem::is_regular_file(json.file))) {
-        return absl::OkStatus();
-    }
-    const row document = command_line::json_document(command_line::device_json(device), {{"rows", rows}});
-    return command_line::write_file(json.file, document.dump(1) + "\n");
 }
 
 std::string number(const row& r, const char* key) {
@@ -163,7 +132,7 @@ absl::Status run_command(arguments& a) {
         return choice.status();
     }
     a.what.device = choice->kind;
-    auto rows = rows_of(a.resume, *choice);
+    auto rows = command_line::kept_rows(a.resume, *choice);
     auto out = command_line::json_output::open(a.json);
     absl::Status status = out.status();
     status.Update(rows.status());
@@ -183,7 +152,7 @@ absl::Status run_command(arguments& a) {
         [&](const row& r) {
             out->text() << line_of(r) << std::flush;
             rows->push_back(r);
-            return keep(a.json, *choice, *rows);
+            return command_line::keep_rows(a.json, *choice, {{"rows", *rows}});
         });
     if (a.what.device == simt::device_kind::emulated) {
         out->text() << "device: emulated; these are times of this processor, and say nothing of a GPU\n";
