@@ -5,13 +5,12 @@
 /// Moves pieces of an elastic heap's memory between the device and the host. Their addresses stay the same: only the
 /// physical memory behind them changes.
 ///
-///     addresses     | piece 0 | piece 1 | piece 2 |           window     | alias of H |
-///     before            D         ...                                         H            D on the device, H on the
-///     host
-///     1. copy           D -------- by a queue of the driver ----------------> H
-///     2. unmap          .                                                     H
-///     3. map            H                                                     H
-///     after             H         ...                                         H            D is spare
+///     addresses     | piece 0 | piece 1 | ...           window   | alias of H |      D on the device, H on the host
+///     before            D                                              H
+///     1. copy           D ------- by a queue of the driver ----------> H
+///     2. unmap          .                                              H
+///     3. map            H                                              H
+///     after             H                                              H             D is spare
 ///
 /// The new memory needs addresses while the copy is made: its alias in the window, which it keeps until it is
 /// destroyed, since memory that moved once often moves again. On an H200 unmapping 2 MiB takes 37 us and making it
@@ -90,8 +89,8 @@ public:
 
     /// Carries out the orders one after the other, in batches. A piece that has its tier already is passed over.
     /// Returns OK if all pieces have the tiers that were asked for. Errors: ResourceExhausted, with the numbers, if a
-    /// tier has no room; DeadlineExceeded if running kernels delay a copy: it continues, and the next call completes
-    /// it; the driver's own. After an error each piece is in one of the two tiers, with its contents, and the orders
+    /// tier has no room; DeadlineExceeded if running kernels delay a copy: it continues, and the next call gives it
+    /// up; the driver's own. After an error each piece is in one of the two tiers, with its contents, and the orders
     /// that were carried out stay so.
     absl::Status move(const std::vector<order>& orders);
 
