@@ -4,6 +4,7 @@
 /// Requests for segments with advice of their own: the advice comes before the response, and goes with the segments'
 /// return; nothing waits for the driver but the group that asked.
 
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -213,6 +214,25 @@ TEST(ServiceAdviceBlocked, IsNotWaitedForLongerThanACommit) {
     ASSERT_TRUE(a.has_value());
     EXPECT_EQ(id_of(*a), later);
     EXPECT_TRUE(host.service.validate().ok()) << host.service.validate();
+}
+
+// Growth makes no call at all, so that none is blocked; the group has waited all the same.
+TEST(ServiceAdviceBlocked, IsNotWaitedForLongerThanHalfOfTheGroupsTime) {
+    service_setup s;
+    s.segments = s.committed_at_start = 16;
+    s.takes_advice = true;
+    s.patience_ns = 2;
+    service_rig host(s);
+    ring_client client(host.box);
+    client.ask_advised(1, 1);
+    std::optional<mailbox::response> answer;
+    for (int turn = 0; turn < 1000 && !answer.has_value(); ++turn) {
+        host.service.poll_once();
+        answer = client.take();
+    }
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->status, response_status::granted);
+    EXPECT_TRUE(host.memory.advice().empty());
 }
 
 }  // namespace
