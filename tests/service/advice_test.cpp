@@ -181,7 +181,7 @@ TEST(ServiceAdviceBlocked, IsNotWaitedForLongerThanACommit) {
     service_setup s;
     s.segments = s.committed_at_start = 64;
     s.takes_advice = true;
-    s.patience_ns = 1;
+    s.patience_ns = 1'000'000'000;
     service_rig host(s);
     ring_client client(host.box);
     host.memory.hold();

@@ -328,19 +328,19 @@ commit_outcome elastic_backing::commit(segment_run run) {
         if (!allows(tier, bytes) || (spills && device_is_short_)) {
             continue;
         }
-        // Counted before it exists, so that no move takes the room meanwhile.
-        counts_.add(tier, bytes);
+        counts_.plan(tier, bytes);
         if (tier == memory_tier::host) {
-            const std::uint64_t on_host = counts_.of(tier);
+            const std::uint64_t on_host = counts_.planned(tier);
             mover_.try_to_give_up_spares(
                 tier, mover_.allowance() + (shape_.host_budget > on_host ? shape_.host_budget - on_host : 0));
         }
         absl::Status status = create(made, tier);
         const bool is_short = absl::IsResourceExhausted(status);
         status = status.ok() ? join(made) : status;
-        if (!status.ok()) {
-            counts_.subtract(tier, bytes);
+        if (status.ok()) {
+            counts_.add(tier, bytes);
         }
+        counts_.plan(tier, 0);
         // The machine has less than the budget allows. Any other error is returned below: the other tier would not
         // help.
         if (is_short) {

@@ -321,7 +321,7 @@ absl::Status tier_mover::take(memory_tier tier, std::size_t bytes, bool is_repai
     } else {
         const std::uint64_t beyond = tier == memory_tier::host && is_repaid ? allowance() : 0;
         const std::uint64_t most = counts_.budget(tier) + beyond;
-        const std::uint64_t taken = counts_.of(tier) + bytes;
+        const std::uint64_t taken = counts_.planned(tier) + bytes;
         if (taken + bytes_under_way(tier) <= most) {
             shrink(tier, most - taken);
         }

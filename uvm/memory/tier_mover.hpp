@@ -57,13 +57,21 @@ struct memory_piece {
     bool gone = false;    ///< decommitted: it must not be moved
 };
 
-/// Committed bytes of the tiers, and their limits. The counts order no other access: every access is relaxed.
+/// Committed bytes of the tiers, what growth is committing, and their limits. The counts order no other access: every
+/// access is relaxed.
 struct tier_counts {
     std::array<std::atomic<std::uint64_t>, 2> bytes{};
+    std::array<std::atomic<std::uint64_t>, 2> pending{};  ///< of a commit under way, whose room no move may take
     std::array<std::uint64_t, 2> budgets{};
 
     [[nodiscard]] std::uint64_t of(memory_tier tier) const {
         return bytes[static_cast<std::size_t>(tier)].load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t planned(memory_tier tier) const {
+        return of(tier) + pending[static_cast<std::size_t>(tier)].load(std::memory_order_relaxed);
+    }
+    void plan(memory_tier tier, std::uint64_t n) {
+        pending[static_cast<std::size_t>(tier)].store(n, std::memory_order_relaxed);
     }
     [[nodiscard]] std::uint64_t budget(memory_tier tier) const { return budgets[static_cast<std::size_t>(tier)]; }
     void add(memory_tier tier, std::uint64_t n) {
