@@ -100,14 +100,19 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     s.kernel.limit_ns = static_cast<std::uint64_t>(p.kernel_seconds * 1e9);
     s.kernel.wrong = s.counts.data();
     s.kernel.late = s.counts.data() + 1;
-    auto before = in.stats();
+    statistics before;
+    const auto read_statistics = [&] {
+        const auto found = in.stats();
+        status.Update(found.status());
+        before = found.ok() ? *found : before;
+    };
+    read_statistics();
     const auto allocated = s.launch(simt::grid_for(shape.arrays, 128), allocate_all{in.ref(), s.arrays, of.how});
     const auto filled = s.launch(s.by_array(), fill_all{s.arrays, s.counts.data() + 2});
     std::vector<std::uint64_t> found(3);
     const auto read_counts = [&] {
         return copy_to_host(in.executor(), found.data(), s.counts.data(), found.size() * sizeof(found[0]));
     };
-    status.Update(before.status());
     status.Update(allocated.status());
     status.Update(filled.status());
     status.Update(read_counts());
@@ -120,8 +125,7 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
         // The samples of an earlier row, of other data at the same addresses, must not count for this one.
         if (of.by == way::move) {
             status.Update(in.migrate(in.executor().stream).status());
-            before = in.stats();
-            status.Update(before.status());
+            read_statistics();
         }
         status.Update(make_passes(s, of.by, times, moves_ms));
     }
@@ -142,8 +146,8 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     r["accesses"] = of.which == pattern::working_set ? 0 : shape.arrays * shape.steps;
     bench::add_repetitions(r, "kernel", times, "ms");
     const double moves = std::accumulate(moves_ms.begin(), moves_ms.end(), 0.0);
-    const std::uint64_t in_bytes = after->moved_to_device_bytes - before->moved_to_device_bytes;
-    const std::uint64_t out_bytes = after->moved_to_host_bytes - before->moved_to_host_bytes;
+    const std::uint64_t in_bytes = after->moved_to_device_bytes - before.moved_to_device_bytes;
+    const std::uint64_t out_bytes = after->moved_to_host_bytes - before.moved_to_host_bytes;
     r["kernels_ms"] = std::accumulate(times.begin(), times.end(), 0.0);
     r["moves_ms"] = moves;
     r["first_move_ms"] = moves_ms.empty() ? 0.0 : moves_ms.front();
