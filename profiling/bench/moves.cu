@@ -11,8 +11,6 @@
 ///
 /// The first demotion creates the memory of the host's tier; later ones find it.
 
-#include <chrono>
-
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/heap/device_memory.hpp"
@@ -23,14 +21,6 @@ namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// Returns the milliseconds that `act` takes, by the host's clock.
-template <class Act>
-double milliseconds_of(Act act) {
-    const auto began = std::chrono::steady_clock::now();
-    act();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
-}
 
 /// Returns the row of one unit. Errors: those of the heap; Internal if the block's contents changed.
 absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std::uint64_t bytes) {

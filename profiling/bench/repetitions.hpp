@@ -12,6 +12,7 @@
 ///
 /// `first`, `third` and `tenth` are single measurements, not medians.
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -40,5 +41,13 @@ double median_after(std::size_t warm_up, const std::vector<double>& times);
 /// repetitions. Without `what` the names begin with first_, third_, ...
 void add_repetitions(nlohmann::ordered_json& row, const std::string& what, const std::vector<double>& times,
                      const std::string& unit = "us");
+
+/// Returns the milliseconds that `act` takes, by the host's clock.
+template <class Act>
+double milliseconds_of(Act act) {
+    const auto began = std::chrono::steady_clock::now();
+    act();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+}
 
 }  // namespace orchard::bench

@@ -9,7 +9,6 @@
 #include "profiling/oversubscribe/measure.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <vector>
 
@@ -18,14 +17,6 @@
 
 namespace orchard::oversubscribe {
 namespace {
-
-/// Returns the milliseconds that `act` takes, by the host's clock.
-template <class Act>
-double milliseconds_of(Act act) {
-    const auto began = std::chrono::steady_clock::now();
-    act();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
-}
 
 /// The state of one run.
 struct run_state {
@@ -66,7 +57,8 @@ absl::Status make_passes(run_state& s, way how, std::vector<double>& times, std:
         times.push_back(*ms);
         if (how == way::move && i + 1 < s.p.passes) {
             absl::Status moved;
-            moves_ms.push_back(milliseconds_of([&] { moved.Update(s.in.migrate(s.in.executor().stream).status()); }));
+            moves_ms.push_back(
+                bench::milliseconds_of([&] { moved.Update(s.in.migrate(s.in.executor().stream).status()); }));
             if (!moved.ok()) {
                 return moved;
             }

@@ -70,8 +70,8 @@ TEST_P(heap_managed, trim_gives_up_more_than_can_be_under_way_at_once) {
     }
 }
 
-/// Memory is handed out before it has moved: whoever writes it at once finds what it wrote, also after the segments
-/// were given up, committed again and moved again.
+/// Memory is handed out before it has moved: a thread that writes it at once finds what it wrote, also after the
+/// segments were given up, committed again and moved again.
 TEST_P(heap_managed, is_written_while_it_is_moved) {
     options values = GetParam().values();
     values.capacity = segments(128);

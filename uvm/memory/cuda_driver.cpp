@@ -203,7 +203,7 @@ absl::Status cuda_driver::prepare(char* at, std::size_t bytes, memory_tier tier)
         return memory_.zero(at, bytes);
     }
     const detail::current_device here(memory_.device());
-    // The GPU has access already (`mapped_pieces::map`).
+    // The GPU has access already (`mapped_pieces::add_piece`).
     const CUresult result = give_access(at, bytes, tier);
     if (auto s = calls_.check(result, "cuMemSetAccess for the host", bytes); !s.ok()) {
         return s;

@@ -293,9 +293,7 @@ absl::Status elastic_backing::take_back(const pieces& all) {
         if (absl::Status s = driver().unmap(all[i]->at, all[i]->bytes); !s.ok()) {
             for (std::size_t before = 0; before < i; ++before) {
                 const piece& p = *all[before];
-                absl::Status again = driver().map(p.at, p.bytes, p.memory.handle);
-                again.Update(again.ok() ? driver().set_access(p.at, p.bytes) : again);
-                s.Update(again);
+                s.Update(driver().join(p.at, p.bytes, p.memory.handle));
             }
             return s;
         }
@@ -529,16 +527,9 @@ absl::Status elastic_backing::commit_granules(metadata_range& range, std::size_t
         return memory.status();
     }
     p.memory = *memory;
-    absl::Status status = driver().map(p.at, p.bytes, p.memory);
-    if (status.ok()) {
-        status = driver().set_access(p.at, p.bytes);
-        if (!status.ok()) {
-            (void)driver().unmap(p.at, p.bytes);  // the first error is the one to report
-        }
-    }
-    if (!status.ok()) {
+    if (absl::Status s = driver().join(p.at, p.bytes, p.memory); !s.ok()) {
         driver().destroy(p.memory, p.bytes);
-        return status;
+        return s;
     }
     const std::scoped_lock lock(metadata_mutex_);
     std::fill_n(range.present.begin() + static_cast<std::ptrdiff_t>(first), count, true);

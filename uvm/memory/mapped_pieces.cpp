@@ -4,7 +4,7 @@
 /// The pieces of memory that live as long as their driver; mapped_pieces.hpp draws them.
 ///
 ///     take()            a piece with room? else
-///       add_piece()       reserve, create, map(), prepare: one piece more
+///       add_piece()       reserve, create, join, prepare: one piece more
 ///     release()         unmap, destroy, unreserve, piece by piece
 
 #include "uvm/memory/mapped_pieces.hpp"
@@ -58,9 +58,9 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
         driver_.unreserve(*at, bytes);
         return memory.status();
     }
-    // From here on a failure must undo up to four steps. `map` undoes its own.
+    // From here on a failure must undo up to four steps. `join` undoes its own.
     piece made{*at, bytes, 0, *memory, tier};
-    absl::Status status = map(made);
+    absl::Status status = driver_.join(made.at, made.bytes, made.memory);
     if (status.ok()) {
         status = prepare_(made.at, made.bytes, tier);
         if (status.ok()) {
@@ -76,19 +76,6 @@ absl::Status mapped_pieces::add_piece(memory_tier tier, std::size_t bytes) {
     }
     driver_.destroy(made.memory, made.bytes);
     driver_.unreserve(made.at, made.bytes);
-    return status;
-}
-
-/// Maps a piece and makes it accessible; on an error the piece is not mapped.
-absl::Status mapped_pieces::map(const piece& p) {
-    // Nothing is mapped after an error of `map`, so that there is nothing to undo.
-    if (absl::Status s = driver_.map(p.at, p.bytes, p.memory); !s.ok()) {
-        return s;
-    }
-    absl::Status status = driver_.set_access(p.at, p.bytes);
-    if (!status.ok()) {
-        (void)driver_.unmap(p.at, p.bytes);  // the first error is the one to report
-    }
     return status;
 }
 

@@ -48,10 +48,8 @@ private:
         memory_handle memory{};
         memory_tier tier = memory_tier::device;
     };
-    /// The steps of `take`, described at their definitions.
-    // Both are called with the mutex held.
+    /// A step of `take`, described at its definition. Called with the mutex held.
     absl::Status add_piece(memory_tier tier, std::size_t bytes);
-    absl::Status map(const piece& p);
 
     memory_driver& driver_;
     preparation prepare_;

@@ -95,6 +95,19 @@ public:
     /// may be mapped again. Errors: the driver's own; the memory is still mapped then, and must not be destroyed.
     virtual absl::Status unmap(char* at, std::size_t bytes) = 0;
 
+    /// Maps memory and makes it accessible: `map` and `set_access`. Errors: those of both; the memory is not mapped
+    /// then.
+    absl::Status join(char* at, std::size_t bytes, memory_handle memory) {
+        if (absl::Status s = map(at, bytes, memory); !s.ok()) {
+            return s;
+        }
+        absl::Status status = set_access(at, bytes);
+        if (!status.ok()) {
+            (void)unmap(at, bytes);  // the first error is the one to report
+        }
+        return status;
+    }
+
     /// Returns true if no call accesses this driver's memory any more. Returns false while copies of `begin_copies` are
     /// under way, and after an `allocate`, `read` or `write` that ended at its deadline, until its work on the device
     /// is complete. The destructor waits for that work; `detail::end_driver` (ended_drivers.hpp) does not. Makes no

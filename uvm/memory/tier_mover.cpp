@@ -211,7 +211,7 @@ absl::Status tier_mover::exchange_memory(item& i) {
         }
         piece.mapped = false;
     }
-    absl::Status status = join(piece.at, piece.bytes, i.to.handle);
+    absl::Status status = driver_.join(piece.at, piece.bytes, i.to.handle);
     if (status.ok()) {
         std::swap(piece.memory, i.to);
         piece.mapped = true;
@@ -241,7 +241,7 @@ void tier_mover::abandon(item& i) {
 /// it stays marked as moving, so that no decommit unmaps what is not mapped.
 absl::Status tier_mover::map_again(memory_piece& piece) {
     if (!piece.mapped) {
-        if (absl::Status s = join(piece.at, piece.bytes, piece.memory.handle); !s.ok()) {
+        if (absl::Status s = driver_.join(piece.at, piece.bytes, piece.memory.handle); !s.ok()) {
             return absl::Status(
                 s.code(),
                 absl::StrCat(s.message(), absl::StrFormat("; %d bytes at %p have no memory at their addresses "
@@ -254,18 +254,6 @@ absl::Status tier_mover::map_again(memory_piece& piece) {
     return absl::OkStatus();
 }
 
-/// Maps memory and makes it accessible; on an error it is not mapped.
-absl::Status tier_mover::join(char* at, std::size_t bytes, memory_handle memory) {
-    if (absl::Status s = driver_.map(at, bytes, memory); !s.ok()) {
-        return s;
-    }
-    absl::Status status = driver_.set_access(at, bytes);
-    if (!status.ok()) {
-        (void)driver_.unmap(at, bytes);  // the first error is the one to report
-    }
-    return status;
-}
-
 /// Gives memory its addresses in the window, unless it has them. The window has twice as many addresses as the memory
 /// of both tiers, since those of another size are not used again.
 absl::Status tier_mover::give_alias(tier_memory& memory, std::size_t bytes) {
@@ -276,7 +264,7 @@ absl::Status tier_mover::give_alias(tier_memory& memory, std::size_t bytes) {
     if (!at.ok()) {
         return at.status();
     }
-    absl::Status status = join(*at, bytes, memory.handle);
+    absl::Status status = driver_.join(*at, bytes, memory.handle);
     if (status.ok()) {
         memory.alias = *at;
     } else {

@@ -145,7 +145,6 @@ private:
     absl::Status exchange_memory(item& i);
     void abandon(item& i);
     absl::Status map_again(memory_piece& piece);
-    absl::Status join(char* at, std::size_t bytes, memory_handle memory);
     absl::Status give_alias(tier_memory& memory, std::size_t bytes);
     absl::StatusOr<char*> take_addresses(std::size_t bytes);
     absl::Status take(memory_tier tier, std::size_t bytes, bool is_repaid, tier_memory* result, bool* has_room);
