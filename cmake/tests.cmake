@@ -98,6 +98,9 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
         "*lane_chunks_contents.elements_larger*"
         "*lane_chunks_contents.lanes_in_the_order*"
         "*heap_elastic.trim_gives_back_more_extents*"
+        # One thread, and a new backing for each failure, whose shadow memory adds up to 12 GiB.
+        "TierMoves.AnyFailureOfTheDriverLosesNothing"
+        "TierMoves.AShortageWithinAMoveLosesNothing"
         # It needs more addresses than this sanitizer leaves.
         "*heap_wide_range.*"
         # The same source as with words of 32 bits.
