@@ -244,8 +244,8 @@ TEST_F(TierMoves, SpareMemoryOfAnotherSizeMakesRoom) {
     ASSERT_NO_FATAL_FAILURE(expect_contents("after both"));
 }
 
-// It takes more than an exchange may take beyond the budget: 400 segments, which are 20 GiB with the shadow memory of the
-// thread sanitizer.
+// It takes more than an exchange may take beyond the budget: 400 segments, which are 20 GiB with the shadow memory of
+// the thread sanitizer.
 TEST_F(TierMoves, SlowGrowthOnTheHostTakesTheRoomOfSpareMemory) {
     ASSERT_NO_FATAL_FAILURE(fill(200, 1, 1, false, 199));
     std::vector<move_order> all;
