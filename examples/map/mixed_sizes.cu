@@ -33,18 +33,19 @@ struct ask_for_mixed_sizes {
             const std::uint64_t mine = scattered(at.global_thread() * 1000003 + i);
             const std::uint64_t kind = of_warp % 16;
             void* p = nullptr;
-            if (kind < 9) {
+            if (kind < 8) {
                 p = heap.malloc(16 + mine % 1024);
-            } else if (kind < 13) {
+            } else if (kind < 12) {
                 p = heap.malloc((1 << 10) + mine % (15 << 10));
             } else if (kind < 14) {
-                p = at.global_thread() % 8 == 0 ? heap.malloc((16 << 10) + mine % (240 << 10)) : nullptr;
+                p = at.global_thread() % 4 == 0 ? heap.malloc((16 << 10) + mine % (240 << 10)) : nullptr;
             } else if (kind < 15) {
                 // Chunks of one lane or more, with tails.
-                p = at.global_thread() % 16 == of_warp / 16 % 16 ? heap.malloc((600 << 10) + mine % (4 << 20)) : nullptr;
+                const bool asks = of_warp / 16 % 4 == 0 && at.global_thread() % 16 == of_warp / 64 % 16;
+                p = asks ? heap.malloc((600 << 10) + mine % (4 << 20)) : nullptr;
             } else {
                 const lane_array<float> a =
-                    heap.allocate_array<float>(512 + of_warp / 16 % 24576, layout::interleaved(tile::b4));
+                    heap.allocate_array<float>(512 + of_warp / 16 % 16384, layout::interleaved(tile::b4));
                 if (of_warp / 16 % 4 == 0) {
                     heap.free_array(a);
                 }
@@ -60,8 +61,11 @@ struct ask_for_mixed_sizes {
 
 absl::StatusOr<heap_map> map_of_mixed_sizes(const options& values) {
     options of_heap = values;
-    of_heap.capacity = 320 * mib;
-    of_heap.host_budget = 160 * mib;
+    of_heap.capacity = 256 * mib;
+    of_heap.host_budget = 256 * mib;
+    if (values.backing == backing_option::automatic) {
+        of_heap.backing = backing_option::elastic;
+    }
     absl::StatusOr<heap> h = command_line::create_heap(of_heap);
     if (!h.ok()) {
         return h.status();

@@ -21,7 +21,7 @@ namespace orchard {
 namespace {
 
 absl::Status failure_of(const char* what, const std::string& path) {
-    return absl::UnknownError(
+    return absl::InvalidArgumentError(
         absl::StrFormat("%s: cannot %s: %s", path, what, std::generic_category().message(errno)));
 }
 

@@ -118,7 +118,7 @@ public:
 
     /// Writes `map` as JSON to the file `path`, which `orchard map --dump` draws (docs/map.md). The file gets the mode
     /// 0600; a regular file is replaced when the new one is complete, and stays as it is after an error. Errors: as
-    /// `map`; Unknown with the path and the system's text. Cost: as `map`, and about 20 bytes for each run of segments.
+    /// `map`; InvalidArgument with the path and the system's text. Cost: as `map`, and about 20 bytes for each run of segments.
     absl::Status dump(const std::string& path);
 
     /// Checks all structures of the heap against each other: each segment that was handed out has one owner, bitmaps

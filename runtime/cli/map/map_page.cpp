@@ -32,16 +32,16 @@ h1 { font-size: 15px; margin: 0; }
 main { flex: 1; display: flex; min-height: 0; }
 #place { flex: 1; position: relative; min-width: 0; }
 canvas { position: absolute; inset: 0; width: 100%; height: 100%; cursor: crosshair; }
-aside { width: 350px; overflow: auto; padding: 8px 12px; border-left: 1px solid #ddd; }
+aside { width: 400px; font-size: 12px; overflow: auto; padding: 8px 12px; border-left: 1px solid #ddd; }
 h2 { font-size: 13px; margin: 12px 0 4px; }
 h2:first-child { margin-top: 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-td, th { padding: 1px 4px; text-align: right; font-weight: normal; white-space: nowrap; }
+td, th { padding: 1px 3px; text-align: right; font-weight: normal; white-space: nowrap; }
 th { color: #6b6b6b; }
-td:first-child, th:first-child { text-align: left; padding-left: 0; white-space: normal; }
+td:first-child, th:first-child { text-align: left; padding-left: 0; }
 .key { display: inline-block; width: 11px; height: 11px; margin-right: 6px; border: 1px solid #0003;
        vertical-align: -1px; }
-#details { min-height: 10.5em; white-space: pre-line; overflow-wrap: anywhere; }
+#details { min-height: 9em; white-space: pre-line; overflow-wrap: anywhere; }
 #differs { color: #b3202a; }
 .bar { display: inline-block; width: 60px; height: 9px; background: #e4e4e2; vertical-align: -1px; }
 .bar i { display: block; height: 100%; }

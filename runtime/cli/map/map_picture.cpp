@@ -178,8 +178,8 @@ std::vector<legend_line> legend_of(const heap_map& map) {
     }
     all.push_back({});
     all.push_back({false, 0, "Segments", ""});
-    add_use(segment_use::chunk, "chunks of blocks and arrays");
-    if (std::ranges::any_of(map.chunks, &heap_map::chunk::interleaved)) {
+    add_use(segment_use::chunk, "chunks");
+    if (std::ranges::any_of(map.chunks, [](const auto& c) { return c.interleaved && c.segments != 0; })) {
         all.push_back({true, map_colours::interleaved, "  those of interleaved arrays", ""});
     }
     add_use(segment_use::portions, "shared by portions");
@@ -222,10 +222,11 @@ void draw_segment(drawing& on, const heap_map& map, std::uint32_t segment, const
         auto p = std::ranges::lower_bound(map.portions, segment * leaves_per_segment, {}, &heap_map::piece::first_leaf);
         for (; p != map.portions.end() && p->first_leaf / leaves_per_segment == segment; ++p) {
             const double unit = inner / leaves_per_segment;
-            on.rectangle(x + unit * (p->first_leaf % leaves_per_segment), y, unit * p->leaves, inner,
+            const double seam = side >= 24 ? 0.5 : 0;  // between neighbours
+            on.rectangle(x + unit * (p->first_leaf % leaves_per_segment), y, unit * p->leaves - seam, inner,
                          map_colours::of(p->use));
         }
-        on.rectangle(x, y, width, 1, one.full);
+        on.rectangle(x, y, width, side >= 24 ? 2 : 1, one.full);
     } else if (is_in_use(one.use)) {
         const double part = std::round(inner * one.share);
         on.rectangle(x, y, width, inner - part, map_colours::unused(one.full));
@@ -234,7 +235,8 @@ void draw_segment(drawing& on, const heap_map& map, std::uint32_t segment, const
         on.rectangle(x, y, width, inner, one.full);
     }
     if (one.on_host) {
-        on.rectangle(x, y + inner - 1, width, 1, map_colours::on_host);
+        const double strip = side >= 24 ? 3 : 1;
+        on.rectangle(x, y + inner - strip, width, strip, map_colours::on_host);
     }
 }
 
