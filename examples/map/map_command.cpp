@@ -4,7 +4,7 @@
 /// `orchard map`: draws the map of a heap.
 ///
 ///     map_command         declares the flags
-///       draw_map            opens the output first
+///       draw_map
 ///         load                --dump: read_map; --pid: dump_of_process; --example: map_of_mixed_sizes
 ///         picture_of          by the end of the output's name: html, svg, png, json
 
@@ -89,6 +89,7 @@ command_line::subcommand map_command() {
     const auto a = std::make_shared<map_arguments>();
     return {"map", "Draw what each segment of a heap is used for", "Examples",
             [a](CLI::App& app) {
+                *a = {};
                 app.add_option("--dump", a->dump, "The map that heap::dump, or another command's --dump, has written")
                     ->type_name("FILE");
                 app.add_option("--pid", a->pid, "Ask the heap of a running process")

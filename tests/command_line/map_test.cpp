@@ -49,7 +49,7 @@ json small() {
                        "live_chunks": 1, "host_bytes": 2097152, "classes": [{"page_bytes": 16, "slabs": 2}]},
         "uses": [["slab", 2], ["chunk", 2], ["portions", 1], ["free", 1], ["uncommitted", 94]],
         "slabs": [[0, 1, 4, 200], [1, 1, 4, 50]],
-        "chunks": [[64, 2, 5, 128, 32, 7, "blocks", 4300000]],
+        "chunks": [[64, 2, 5, 128, 32, 7, "blocks", 2000000]],
         "portions": [[128, 5, "tail"]],
         "extents": [[0, 4, "device"], [4, 2, "host"]],
         "tiers": [[0, 5, "device"], [5, 1, "host"]]})");
@@ -132,7 +132,7 @@ TEST(map_file, that_is_wrong_has_one_clear_error) {
         {"/chunks/0/0", 65, "chunks, entry 0: its segments are not whole"},
         {"/chunks/0/1", 3, "chunks, entry 0: segment 4 has the use 'portions'"},
         {"/chunks/0/1", 1, "chunks have 1 segments, and 2 have that use"},
-        {"/chunks/0/1", 0, "chunks, entry 0: the number of bytes asked for"},
+        {"/chunks/0/1", 0, "chunks, entry 0: the number of bytes asked for is no number from 0 to 327680"},
         {"/chunks/0/2", 0, "chunks, entry 0: it has no leaves, but a place for them"},
         {"/chunks/0/2", 4, "chunks, entry 0: its tail of 4 leaves at leaf 128 is no portion"},
         {"/chunks/0/3", 3196, "chunks, entry 0: the first leaf of the tail is no number from 0 to 3195"},

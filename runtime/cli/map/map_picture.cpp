@@ -228,7 +228,8 @@ void draw_segment(drawing& on, const heap_map& map, std::uint32_t segment, const
         }
         on.rectangle(x, y, width, side >= 24 ? 2 : 1, one.full);
     } else if (is_in_use(one.use)) {
-        const double part = std::round(inner * one.share);
+        // Something in use is visible, however little.
+        const double part = one.share > 0 ? std::max(std::round(inner * one.share), 1.0) : 0;
         on.rectangle(x, y, width, inner - part, map_colours::unused(one.full));
         on.rectangle(x, y + inner - part, width, part, one.full);
     } else {

@@ -276,7 +276,7 @@ function drawCells() {
         context.fillStyle = css(useColours[PORTIONS]);
         context.fillRect(x, y, w, Math.max(1, side / 12));
       } else {
-        const colour = full(i), part = Math.round(inner * Math.min(1, fill[i]));
+        const colour = full(i), part = fill[i] > 0 ? Math.max(1, Math.round(inner * Math.min(1, fill[i]))) : 0;
         context.fillStyle = css(mix(white, colour, least));
         context.fillRect(x, y, w, inner);
         context.fillStyle = css(colour);

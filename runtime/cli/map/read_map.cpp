@@ -391,10 +391,10 @@ absl::StatusOr<heap_map> parse_map(std::string_view text) { return map_reader().
 
 absl::StatusOr<heap_map> read_map(const std::string& path) {
     constexpr std::size_t most = std::size_t{1} << 30;
+    errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::string text;
     char buffer[1 << 16];
-    errno = 0;
     while (file && text.size() <= most) {
         file.read(buffer, sizeof(buffer));
         text.append(buffer, static_cast<std::size_t>(file.gcount()));
