@@ -36,10 +36,10 @@ struct map_arguments {
 
 /// Returns the map of a heap of process `pid`. The one place where the command reaches another process.
 absl::StatusOr<heap_map> map_of_process(int pid) {
-    return absl::UnimplementedError(
-        absl::StrFormat("this orchard cannot ask process %d for its map; let the program call heap::dump(FILE), and give "
-                        "--dump FILE",
-                        pid));
+    return absl::UnimplementedError(absl::StrFormat(
+        "this orchard cannot ask process %d for its map; let the program call heap::dump(FILE), and give "
+        "--dump FILE",
+        pid));
 }
 
 absl::StatusOr<heap_map> load(const map_arguments& a) {
@@ -69,9 +69,8 @@ std::string picture_of(const heap_map& map, const std::string& kind) {
 absl::Status draw_map(const map_arguments& a) {
     const std::string kind = kind_of(a.output);
     if (kind.empty()) {
-        return absl::InvalidArgumentError(
-            absl::StrFormat("%s: the name must end with .html, .svg, .png or .json, which says what is written",
-                            a.output));
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "%s: the name must end with .html, .svg, .png or .json, which says what is written", a.output));
     }
     const absl::StatusOr<heap_map> map = load(a);
     if (!map.ok()) {

@@ -74,7 +74,8 @@ absl::StatusOr<heap_map> map_of_mixed_sizes(const options& values) {
     if (!loaded.ok()) {
         return loaded;
     }
-    const simt::launch_result result = simt::launch(h->executor(), simt::grid{16, 256}, ask_for_mixed_sizes{h->ref(), 8});
+    const simt::launch_result result =
+        simt::launch(h->executor(), simt::grid{16, 256}, ask_for_mixed_sizes{h->ref(), 8});
     if (!result.ok) {
         return absl::InternalError(result.error);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Writes a file completely or not at all. The program has a class for that with more to say (cli/output_file.hpp), which
-/// is not part of the library.
+/// Writes a file completely or not at all. The program has a class for that with more to say (cli/output_file.hpp),
+/// which is not part of the library.
 
 #include "runtime/heap/dump_file.hpp"
 

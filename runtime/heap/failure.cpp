@@ -47,7 +47,8 @@ constexpr std::array<entry, failure_reasons> reason_entries{{
      "--cached-segments), or raise the option capacity (ORCHARD_CAPACITY, --capacity)"},
     {"too_large", "the request is larger than the heap could ever grant",
      "ask for less at once, or raise the option capacity (ORCHARD_CAPACITY, --capacity)"},
-    {"commit_blocked", "the service answered, but the driver's call that commits memory did not return within the deadline",
+    {"commit_blocked",
+     "the service answered, but the driver's call that commits memory did not return within the deadline",
      "call preload() for the kernels and reserve() before the launch, keep CUDA calls that wait for the kernel "
      "(cudaMalloc, cudaFree, pageable copies) off while it allocates, raise the option commit_ahead "
      "(ORCHARD_COMMIT_AHEAD, --commit-ahead), or raise request_timeout (ORCHARD_REQUEST_TIMEOUT, --request-timeout)"},
@@ -103,11 +104,11 @@ std::string describe(const failure& what) {
     }
     const std::string host =
         now.host_budget != 0 ? absl::StrFormat(" and %s on the host", format_bytes(now.host_budget)) : std::string();
-    return absl::StrFormat(
-        "; %s %s %s in use of %s committed, the largest free piece %s %s; the budget is %s%s",
-        now.is_late ? "the service does not answer this query; when it last did," : "at this query,",
-        format_bytes(now.in_use), now.is_late ? "were" : "are", format_bytes(now.committed),
-        now.is_late ? "was" : "is", format_bytes(now.largest_free), format_bytes(now.device_budget), host);
+    return absl::StrFormat("; %s %s %s in use of %s committed, the largest free piece %s %s; the budget is %s%s",
+                           now.is_late ? "the service does not answer this query; when it last did," : "at this query,",
+                           format_bytes(now.in_use), now.is_late ? "were" : "are", format_bytes(now.committed),
+                           now.is_late ? "was" : "is", format_bytes(now.largest_free), format_bytes(now.device_budget),
+                           host);
 }
 
 /// Returns what the memory levels mean beside the reason, where a reader could take the two for a contradiction; empty
@@ -132,8 +133,7 @@ std::string relation(const failure& what) {
         case failure_reason::fragmented:
             return fits ? "; a piece that is long enough became free after the request failed"
                    : now.committed > now.in_use
-                       ? absl::StrFormat("; the free pieces have %s together",
-                                         format_bytes(now.committed - now.in_use))
+                       ? absl::StrFormat("; the free pieces have %s together", format_bytes(now.committed - now.in_use))
                        : "";
         case failure_reason::too_large:
             return what.bytes > most
@@ -144,11 +144,11 @@ std::string relation(const failure& what) {
                           "until a kernel was loaded (lazy loading), or for another CUDA call of the program"
                         : "; the driver's call may still wait until a kernel ends, until a kernel is loaded (lazy "
                           "loading), or for another CUDA call of the program";
-        case failure_reason::service_not_responding:
-            return now.is_late ? "" : "; the service answers again";
+        case failure_reason::service_not_responding: return now.is_late ? "" : "; the service answers again";
         case failure_reason::commit_failed:
             return fits ? "; memory became free after the request failed"
-                        : "; a budget is a limit, not memory that is set aside: the rest of it is used by others, or was "
+                        : "; a budget is a limit, not memory that is set aside: the rest of it is used by others, or "
+                          "was "
                           "never there";
         default: return "";
     }
@@ -178,10 +178,10 @@ std::string to_text(const failure& what) {
     if (what.reason == failure_reason::none) {
         return std::string(reason.meaning);
     }
-    return absl::StrFormat(
-        "a request of %s by block %d, thread %d failed at device time %d.%09d s: %s: %s%s%s%s; %s", describe_request(what),
-        what.block, what.thread, what.time_ns / 1'000'000'000, what.time_ns % 1'000'000'000, view(reason.name),
-        view(reason.meaning), describe_others(what), describe(what), relation(what), view(reason.remedy));
+    return absl::StrFormat("a request of %s by block %d, thread %d failed at device time %d.%09d s: %s: %s%s%s%s; %s",
+                           describe_request(what), what.block, what.thread, what.time_ns / 1'000'000'000,
+                           what.time_ns % 1'000'000'000, view(reason.name), view(reason.meaning), describe_others(what),
+                           describe(what), relation(what), view(reason.remedy));
 }
 
 }  // namespace orchard

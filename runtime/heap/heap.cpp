@@ -32,7 +32,6 @@
 #include "runtime/heap/automatic_layout.hpp"
 #include "runtime/heap/class_usage.hpp"
 #include "runtime/heap/detail_kernels.hpp"
-#include "runtime/heap/dump_file.hpp"
 #include "runtime/heap/heap_counts.hpp"
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/heap/heap_validator.hpp"
@@ -139,13 +138,6 @@ absl::StatusOr<statistics> heap::stats() {
 }
 absl::StatusOr<chunk_usage> heap::chunks() {
     return checked(*impl_, [&] { return impl_->chunks(); });
-}
-absl::StatusOr<heap_map> heap::map() {
-    return checked(*impl_, [&] { return impl_->map(); });
-}
-absl::Status heap::dump(const std::string& path) {
-    const auto made = map();
-    return made.ok() ? write_dump(path, to_json(*made)) : made.status();
 }
 absl::Status heap::validate(std::span<const held_block> held) {
     return checked(*impl_, [&] { return impl_->validate(held); });

@@ -44,7 +44,7 @@ namespace orchard {
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
-///     heap_snapshot.cpp      map
+///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the

@@ -108,7 +108,8 @@ std::string difference(const heap_map& map) {
     };
     for (const pair& p : pairs) {
         if (p.map != p.statistics) {
-            return absl::StrFormat("%s: the segments say %d, the statistics %d", as_abseil(p.name), p.map, p.statistics);
+            return absl::StrFormat("%s: the segments say %d, the statistics %d", as_abseil(p.name), p.map,
+                                   p.statistics);
         }
     }
     return "";

@@ -88,10 +88,11 @@ struct heap_map {
         std::uint32_t first_leaf = 0;
         std::uint32_t segments = 0;  ///< whole segments; 0: it is one portion
         std::uint32_t leaves = 0;    ///< those of its tail or of the portion
-        std::uint32_t tail = no_tail;  ///< the tail's first leaf; for a portion, its own; `no_tail` if there are no leaves
-        std::uint32_t lanes = 0;      ///< lanes that got a block or an array in it
-        std::uint32_t live_lanes = 0;  ///< those of them that have not freed it
-        bool interleaved = false;      ///< it holds interleaved arrays; otherwise blocks, one behind the other
+        std::uint32_t tail =
+            no_tail;              ///< the tail's first leaf; for a portion, its own; `no_tail` if there are no leaves
+        std::uint32_t lanes = 0;  ///< lanes that got a block or an array in it
+        std::uint32_t live_lanes = 0;   ///< those of them that have not freed it
+        bool interleaved = false;       ///< it holds interleaved arrays; otherwise blocks, one behind the other
         std::uint64_t asked_bytes = 0;  ///< what the lanes asked for, rounded up to units of 256 B
         friend bool operator==(const chunk&, const chunk&) = default;
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The map of a heap, from these sources:
+/// The map of a heap (`heap::map`, `heap::dump`), from these sources:
 ///
 ///     service_snapshot    uncommitted, free, granted; portions; extents     on the service's thread
 ///     descriptors         slabs, chunks                                     one copy
@@ -12,8 +12,8 @@
 ///     backing             where memory lies, if it moves
 ///
 /// A granted segment is what the first of these says that knows it; `held` if none does. Beside running kernels the
-/// sources contradict each other: every list is made such that a reader may rely on its form (heap_map.hpp), whatever the
-/// copies contain.
+/// sources contradict each other: every list is made such that a reader may rely on its form (heap_map.hpp), whatever
+/// the copies contain.
 
 #include "runtime/heap/heap_snapshot.hpp"
 
@@ -26,6 +26,7 @@
 #include "device/published/page_policy.cuh"
 #include "device/segments/segment_cache.cuh"
 #include "runtime/heap/chunk_walk.hpp"
+#include "runtime/heap/dump_file.hpp"
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/heap/metadata_copy.hpp"
 #include "runtime/machine/version.hpp"
@@ -39,9 +40,7 @@ using device::segment_kind;
 using simt::order;
 
 /// Returns the leaf at which a portion begins, counted from the heap's first.
-std::uint32_t leaf_of(const portion& p) {
-    return to_underlying(p.block) * leaves_per_segment + to_underlying(p.first);
-}
+std::uint32_t leaf_of(const portion& p) { return to_underlying(p.block) * leaves_per_segment + to_underlying(p.first); }
 
 map_tier tier_of(memory_tier tier) { return tier == memory_tier::host ? map_tier::host : map_tier::device; }
 
@@ -149,8 +148,8 @@ private:
     /// Chunks with a block that is not freed. One that contradicts the service, or an earlier chunk, is left out: a
     /// kernel is changing it.
     absl::Status read_chunks() {
-        absl::Status status = for_each_chunk(
-            view_, memory_, descriptors_, [&](device::chunk_id id, const device::chunk_blocks& blocks) {
+        absl::Status status =
+            for_each_chunk(view_, memory_, descriptors_, [&](device::chunk_id id, const device::chunk_blocks& blocks) {
                 add_chunk(id, blocks);
                 return absl::OkStatus();
             });
@@ -245,8 +244,8 @@ private:
         }
         return absl::OkStatus();
     }
-    /// Copies the words of one line for all lengths; zeros if no thread has cleared them, since they then hold arbitrary
-    /// values.
+    /// Copies the words of one line for all lengths; zeros if no thread has cleared them, since they then hold
+    /// arbitrary values.
     absl::Status copy_line(std::uint32_t line, std::uint64_t count,
                            std::vector<device::device_word<std::uint64_t>>& words) {
         if (view_.clears_metadata) {
@@ -319,6 +318,16 @@ service_snapshot::service_snapshot(const segment_service& service) {
 absl::Status read_map(const device::heap_view& view, backing& memory, const service_snapshot& service, bool managed,
                       heap_map& map) {
     return map_maker(view, memory, service, map).run(managed);
+}
+
+absl::StatusOr<heap_map> heap::map() {
+    absl::Status here = impl_->check_process();
+    return here.ok() ? impl_->map() : here;
+}
+
+absl::Status heap::dump(const std::string& path) {
+    const auto made = map();
+    return made.ok() ? write_dump(path, to_json(*made)) : made.status();
 }
 
 /// The statistics first: they cost no turn of the service, and the rest is compared with them.

@@ -25,11 +25,11 @@ struct service_snapshot {
     std::vector<extent> extents;        ///< likewise
 };
 
-/// Sets the lists of `map`: `uses`, `slabs`, `chunks`, `portions`, `extents` and `tiers`. Kernels may run; the lists are
-/// then of different moments. Nothing is launched, and nothing of the heap changes.
+/// Sets the lists of `map`: `uses`, `slabs`, `chunks`, `portions`, `extents` and `tiers`. Kernels may run; the lists
+/// are then of different moments. Nothing is launched, and nothing of the heap changes.
 ///
-/// Errors: the device's own. Cost: copies the descriptors, the bitmaps of slabs, the records of chunks (one copy for each
-/// segment in which one begins), and 4 KiB for every 32 segments with a portion that belongs to no chunk.
+/// Errors: the device's own. Cost: copies the descriptors, the bitmaps of slabs, the records of chunks (one copy for
+/// each segment in which one begins), and 4 KiB for every 32 segments with a portion that belongs to no chunk.
 /// @param managed  the UVM driver moves the memory
 absl::Status read_map(const device::heap_view& view, backing& memory, const service_snapshot& service, bool managed,
                       heap_map& map);

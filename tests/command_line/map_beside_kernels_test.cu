@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// Maps that are made while a kernel allocates and frees: they need not be exact, but have the form that readers rely on.
+// Maps that are made while a kernel allocates and frees: they need not be exact, but have the form that readers rely
+// on.
 
 #include <thread>
 
@@ -30,7 +31,9 @@ class maps_beside_kernels : public heap_contract {};
 INSTANTIATE_TEST_SUITE_P(all, maps_beside_kernels, ::testing::ValuesIn(heap_cases()), case_name);
 
 TEST_P(maps_beside_kernels, can_be_read) {
-    const auto stop = h().executor().kind == simt::device_kind::emulated ? std::make_unique<simt::host_word<std::uint32_t>>(0) : nullptr;
+    const auto stop = h().executor().kind == simt::device_kind::emulated
+                          ? std::make_unique<simt::host_word<std::uint32_t>>(0)
+                          : nullptr;
     if (stop == nullptr) {
         GTEST_SKIP() << "the flag is in memory of the host";
     }

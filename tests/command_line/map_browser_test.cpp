@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The page of a map in a browser without a window: its script runs, and finds in the map what the program knows. Skipped
-// where there is no Chromium (Debian's package `chromium`, which nothing else needs, so that it is not installed).
+// The page of a map in a browser without a window: its script runs, and finds in the map what the program knows.
+// Skipped where there is no Chromium (Debian's package `chromium`, which nothing else needs, so that it is not
+// installed).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +83,8 @@ protected:
         const std::string page = folder_ + "/map.html";
         std::ofstream(page) << map_page(map);
         const std::string command = absl::StrFormat(
-            "timeout 100 '%s' --headless --no-sandbox --disable-gpu --user-data-dir='%s/profile' --window-size=1400,900 "
+            "timeout 100 '%s' --headless --no-sandbox --disable-gpu --user-data-dir='%s/profile' "
+            "--window-size=1400,900 "
             "--dump-dom 'file://%s%s' 2>'%s/errors'",
             browser_, folder_, page, hash, folder_);
         std::string document;

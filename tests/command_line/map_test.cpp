@@ -39,7 +39,8 @@ const heap_map& example() {
     return map;
 }
 
-/// A small map of known contents: segments 0 and 1 are slabs, 2 and 3 a chunk whose tail of 5 leaves is in 4; 5 is free.
+/// A small map of known contents: segments 0 and 1 are slabs, 2 and 3 a chunk whose tail of 5 leaves is in 4; 5 is
+/// free.
 json small() {
     return json::parse(R"({"format": "orchard heap map", "version": 1, "program": "0.1.0", "device": "emulated",
         "backing": "elastic", "policy": "default", "layout": "automatic", "pid": 7, "segments": 100,
@@ -154,8 +155,9 @@ TEST(map_file, that_is_wrong_has_one_clear_error) {
         text[json::json_pointer(c.pointer)] = c.value;
         EXPECT_THAT(error_of(text.dump()), HasSubstr(c.error)) << c.pointer;
     }
-    for (const char* const member : {"program", "device", "backing", "policy", "layout", "pid", "segments", "capacity_bytes",
-                                     "exact", "statistics", "uses", "slabs", "chunks", "portions", "extents", "tiers"}) {
+    for (const char* const member :
+         {"program", "device", "backing", "policy", "layout", "pid", "segments", "capacity_bytes", "exact",
+          "statistics", "uses", "slabs", "chunks", "portions", "extents", "tiers"}) {
         json text = small();
         text.erase(member);
         EXPECT_THAT(error_of(text.dump()), HasSubstr(member));

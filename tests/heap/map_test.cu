@@ -136,7 +136,8 @@ TEST_P(heap_maps, are_written_to_a_file_or_not_at_all) {
     ASSERT_TRUE(h().dump(path).ok());
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
-    EXPECT_EQ(text.str().rfind("{\"format\": \"orchard heap map\", \"version\": 1, ", 0), 0u) << text.str().substr(0, 80);
+    EXPECT_EQ(text.str().rfind("{\"format\": \"orchard heap map\", \"version\": 1, ", 0), 0u)
+        << text.str().substr(0, 80);
     struct stat found {};
     ASSERT_EQ(::stat(path.c_str(), &found), 0);
     EXPECT_EQ(found.st_mode & 0777, 0600u);

@@ -82,8 +82,8 @@ void append_chunk(std::string& to, const char* type, const std::string& data) {
     append_u32(to, static_cast<std::uint32_t>(data.size()));
     const std::string body = type + data;
     to += body;
-    append_u32(to, static_cast<std::uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(body.data()),
-                                                      static_cast<uInt>(body.size()))));
+    append_u32(to, static_cast<std::uint32_t>(
+                       ::crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()))));
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ svg_drawing::svg_drawing(int width, int height)
 
 void svg_drawing::rectangle(double x, double y, double width, double height, colour fill) {
     if (width > 0 && height > 0) {
-        absl::StrAppend(&all_, "<rect x=\"", number(x), "\" y=\"", number(y), "\" width=\"", number(width), "\" height=\"",
-                        number(height), absl::StrFormat("\" fill=\"#%06x\"/>\n", fill));
+        absl::StrAppend(&all_, "<rect x=\"", number(x), "\" y=\"", number(y), "\" width=\"", number(width),
+                        "\" height=\"", number(height), absl::StrFormat("\" fill=\"#%06x\"/>\n", fill));
     }
 }
 

@@ -23,8 +23,8 @@ public:
 
     /// Draws a rectangle with its upper left corner at (x, y).
     virtual void rectangle(double x, double y, double width, double height, colour fill) = 0;
-    /// Writes `text`, of printable ASCII characters, about 6 units wide each; its upper left corner is at (x, y), or its
-    /// upper right one with `ends_there`.
+    /// Writes `text`, of printable ASCII characters, about 6 units wide each; its upper left corner is at (x, y), or
+    /// its upper right one with `ends_there`.
     virtual void text(double x, double y, std::string_view text, colour fill, bool ends_there = false) = 0;
     /// Returns the file. It is called once.
     virtual std::string file() = 0;

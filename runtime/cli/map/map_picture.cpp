@@ -168,10 +168,10 @@ std::vector<legend_line> legend_of(const heap_map& map) {
     std::ranges::sort(classes);
     for (const std::uint32_t c : classes) {
         const auto& [slabs, pages] = of_class[c];
-        all.push_back({true, map_colours::of_class(c), short_size(class_bytes(c)),
-                       absl::StrFormat("%s, %.0f %%", short_size(slabs * segment_bytes),
-                                       100.0 * static_cast<double>(pages) /
-                                           (static_cast<double>(slabs) * class_pages(c)))});
+        all.push_back(
+            {true, map_colours::of_class(c), short_size(class_bytes(c)),
+             absl::StrFormat("%s, %.0f %%", short_size(slabs * segment_bytes),
+                             100.0 * static_cast<double>(pages) / (static_cast<double>(slabs) * class_pages(c)))});
     }
     if (others != 0) {
         all.push_back({false, 0, absl::StrFormat("and %d other classes", others), ""});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The script: arrays with an entry for each segment, made from the runs of the map; a picture of the visible part, pixel
-/// by pixel where segments are small; events.
+/// The script: arrays with an entry for each segment, made from the runs of the map; a picture of the visible part,
+/// pixel by pixel where segments are small; events.
 
 #include "runtime/cli/map/map_script.hpp"
 

@@ -81,8 +81,7 @@ private:
         constexpr std::size_t most = 200;
         const auto at = document_.find(name);
         std::string text = at != document_.end() && at->is_string() ? at->get<std::string>() : "\n";
-        if (text.size() > most ||
-            std::any_of(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; })) {
+        if (text.size() > most || std::any_of(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; })) {
             fail("%s is missing, or no text of printable ASCII characters", name);
             return "";
         }
@@ -379,10 +378,10 @@ private:
     json document_;
     heap_map map_;
     absl::Status error_;
-    std::vector<segment_use> uses_;   ///< [segment]
-    std::uint64_t chunks_end_ = 0;    ///< first segment behind the chunks so far
-    const char* list_ = "";           ///< the list that is read
-    std::size_t index_ = 0;           ///< and its entry
+    std::vector<segment_use> uses_;  ///< [segment]
+    std::uint64_t chunks_end_ = 0;   ///< first segment behind the chunks so far
+    const char* list_ = "";          ///< the list that is read
+    std::size_t index_ = 0;          ///< and its entry
 };
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 namespace orchard::command_line {
 
-/// Returns the map that `text` holds. All that its lists promise (heap_map.hpp) is checked: that runs cover all segments
-/// without gaps, that slabs, chunks and portions lie where segments have that use, and, of an exact map, that they agree
-/// with the statistics. Members that this version does not know are ignored.
+/// Returns the map that `text` holds. All that its lists promise (heap_map.hpp) is checked: that runs cover all
+/// segments without gaps, that slabs, chunks and portions lie where segments have that use, and, of an exact map, that
+/// they agree with the statistics. Members that this version does not know are ignored.
 ///
 /// Errors: DataLoss with the place ("slabs, entry 3: ..."), if the text is no map, is cut off, or contradicts itself;
 /// Unimplemented for a version that this program does not read. Cost: a look at each entry and at each segment.
