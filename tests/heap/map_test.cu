@@ -117,6 +117,21 @@ TEST_P(heap_maps, show_each_block_where_it_is) {
     EXPECT_EQ(totals_of(empty).granted, 0u);
 }
 
+TEST_P(heap_maps, of_hardened_heaps_agree_with_their_statistics) {
+    for (const hardening how : {hardening::detect, hardening::guard}) {
+        options values = GetParam().values();
+        values.hardened = how;
+        values.guard_sample_rate = 1;
+        remake(values);
+        const std::vector<block> blocks = allocate({40, 700, 700 << 10, 3 << 20}, 1);
+        expect_exact(map_of(h()));
+        free_all(blocks);
+        expect_exact(map_of(h()));
+        ASSERT_TRUE(h().trim().ok());
+        expect_exact(map_of(h()));
+    }
+}
+
 TEST_P(heap_maps, name_blocks_of_the_host) {
     const absl::StatusOr<void*> p = h().allocate_on_host(3 << 20);
     ASSERT_TRUE(p.ok()) << p.status();
@@ -176,6 +191,33 @@ TEST_P(elastic_maps, show_tiers_and_commits) {
     const heap_map later = map_of(h());
     expect_exact(later);
     EXPECT_EQ(totals_of(later).committed, 0u);
+}
+
+TEST_P(elastic_maps, show_where_memory_has_moved_to) {
+    options values = values_of(8, 8);
+    values.move_unit = segments(2);
+    remake(values);
+    const std::vector<block> blocks = allocate({segments(1), segments(1), segments(1), segments(1)}, 1);
+    const auto tier_at = [&](const heap_map& map, const block& b) {
+        const std::uint64_t at = (b.address - reinterpret_cast<std::uintptr_t>(h().view().base)) / segment_bytes;
+        for (const heap_map::memory_run& r : map.tiers) {
+            if (at >= r.first && at < std::uint64_t{r.first} + r.count) {
+                return name_of(r.tier);
+            }
+        }
+        return std::string_view("none");
+    };
+    const heap_map before = map_of(h());
+    expect_exact(before);
+    EXPECT_EQ(tier_at(before, blocks[0]), "device");
+    ASSERT_TRUE(h().demote(reinterpret_cast<void*>(blocks[0].address), segments(1)).ok());
+    const heap_map after = map_of(h());
+    expect_exact(after);
+    EXPECT_EQ(tier_at(after, blocks[0]), "host");
+    EXPECT_EQ(after.extents, before.extents) << "where it was committed";
+    EXPECT_GT(totals_of(after).on_host, 0u);
+    EXPECT_LT(totals_of(after).on_host, totals_of(after).committed);
+    free_all(blocks);
 }
 
 /// Each lane of a warp keeps an interleaved array.
