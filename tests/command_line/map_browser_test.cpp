@@ -78,10 +78,10 @@ protected:
     }
     ~map_browser() override { std::filesystem::remove_all(folder_); }
 
-    /// Returns the document that the page is after its script.
-    std::string document_of(const heap_map& map, const std::string& hash = "") {
+    /// Returns the document that the page is after its script, and after `more`, a script behind it.
+    std::string document_of(const heap_map& map, const std::string& hash = "", const std::string& more = "") {
         const std::string page = folder_ + "/map.html";
-        std::ofstream(page) << map_page(map);
+        std::ofstream(page) << map_page(map) << "<script>" << more << "</script>";
         const std::string command = absl::StrFormat(
             "timeout 100 '%s' --headless --no-sandbox --disable-gpu --user-data-dir='%s/profile' "
             "--window-size=1400,900 "
@@ -123,6 +123,64 @@ TEST_F(map_browser, shows_totals_and_a_segment) {
     EXPECT_THAT(chunk, HasSubstr("chunk: 2 segments and 5 leaves; blocks of 32 lanes, 7 not freed; 4.10 MiB asked for, "
                                  "4.31 MiB held\nsegment 2 of 2; it begins at segment 90"));
     EXPECT_THAT(made(document_of(repeated(100), "#segment=99")), HasSubstr("has no memory"));
+}
+
+// Sends what a mouse and a keyboard would send. Texts that the page then has are put behind one another in the title.
+constexpr char user[] = R"JS(
+const texts = [], told = () => texts.push($('tip').style.display + ':' + $('tip').textContent.split('\n')[0]);
+const send = (type, x, y, more) => canvas.dispatchEvent(new (type === 'wheel' ? WheelEvent : PointerEvent)(type,
+  { clientX: canvas.getBoundingClientRect().left + x, clientY: canvas.getBoundingClientRect().top + y, bubbles: true,
+    cancelable: true, ...more }));
+canvas.setPointerCapture = () => {};
+const near = side / ratio / 2;
+send('pointermove', left + near, near);                       // the first segment
+told();
+send('pointermove', left + 3 * near, near);                   // the second
+told();
+const before = side;
+send('wheel', left + 3 * near, near, { deltaY: -400 });       // nearer, around the same place
+texts.push(side > 2 * before);
+send('pointermove', left + 3 * near, near);
+told();
+send('pointerdown', left + 3 * near, near);
+send('pointerup', left + 3 * near, near);                     // a click keeps it
+send('pointermove', 5, 5);                                    // beside the segments
+told();
+texts.push($('details').textContent.split('\n')[0], location.hash);
+const x = x0;
+send('pointerdown', 300, 200);
+send('pointermove', 200, 200);                                // a drag moves the picture
+send('pointerup', 200, 200);
+texts.push(x0 - x, kept);
+document.dispatchEvent(new KeyboardEvent('keydown', { key: '0' }));
+texts.push(side === before);
+document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+texts.push(kept);
+const pixel = (px, py) => [...context.getImageData(px, py, 1, 1).data.slice(0, 3)].join(' ');
+draw();
+texts.push(pixel(x0 + side / 2, y0 + side - 4));              // the filled part of a slab of class 4
+$('mode').value = 'tier';
+$('mode').onchange();
+draw();
+texts.push(pixel(x0 + side / 2, y0 + side / 2));              // on the device
+$('whole').checked = true;
+$('whole').onchange();
+texts.push(shown);
+zoom(2, 300, 200);
+const large = side;
+window.dispatchEvent(new Event('resize'));                    // what was zoomed stays so
+texts.push(side === large);
+document.title = texts.join('|');
+)JS";
+
+TEST_F(map_browser, follows_the_pointer_and_the_keyboard) {
+    const std::string page = document_of(repeated(100), "", user);
+    const std::size_t begin = page.find("<title>") + 7;
+    const std::string title = page.substr(begin, page.find("</title>") - begin);
+    EXPECT_EQ(title,
+              "block:segment 0, 0 B from the heap's first byte|block:segment 1, 2 MiB from the heap's first byte|true|"
+              "block:segment 1, 2 MiB from the heap's first byte|none:segment 1, 2 MiB from the heap's first byte|"
+              "segment 1, 2 MiB from the heap's first byte|#segment=1|-100|1|true|-1|30 60 133|76 159 112|100|true");
 }
 
 TEST_F(map_browser, shows_a_tebibyte) {

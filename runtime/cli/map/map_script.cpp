@@ -182,6 +182,7 @@ const canvas = $('map_canvas'), place = $('place'), context = canvas.getContext(
 const left = 66;                                // CSS pixels for the addresses of rows
 let ratio = 1, width = 0, height = 0, columns = 1, shown = 1;
 let side = 1, x0 = 0, y0 = 0;                   // size of a segment and place of the first one, in device pixels
+let fits = true;                                // all that is shown is in view, and stays so
 let kept = -1, over = -1, mode = 'use', packed = new Uint32Array(n);
 const rgb = text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16));
 const css = c => 'rgb(' + c.map(Math.round).join(',') + ')';
@@ -224,6 +225,7 @@ function fit() {
   side = Math.max(1, Math.min(w / columns, h / rows, 64 * ratio));
   x0 = left * ratio;
   y0 = 0;
+  fits = true;
 }
 // Where segments are small: a colour for each pixel, so that the time depends on the canvas and not on the heap.
 function drawPixels() {
@@ -327,7 +329,8 @@ function resize() {
   width = canvas.width = Math.max(1, Math.round(place.clientWidth * ratio));
   height = canvas.height = Math.max(1, Math.round(place.clientHeight * ratio));
 }
-const clamp = () => {
+const clamp = () => {                            // after each move
+  fits = false;
   const rows = Math.ceil(n / columns);
   x0 = Math.min(left * ratio + width / 2, Math.max(x0, width / 2 - columns * side));
   y0 = Math.min(height / 2, Math.max(y0, height / 2 - rows * side));
@@ -413,7 +416,7 @@ document.addEventListener('keydown', e => {
   else return;
   e.preventDefault();
 });
-window.addEventListener('resize', () => { resize(); all(); });
+window.addEventListener('resize', () => { resize(); if (fits) fit(); redraw(); });
 // `#segment=12`, `#mode=tier`, or both, joined by `&`.
 function follow() {
   const wanted = new URLSearchParams(location.hash.slice(1));
