@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "profiling/bench/repetitions.hpp"
@@ -130,30 +131,19 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     if (!status.ok()) {
         return status;
     }
-    row r = axes_of(of);
-    r["by"] = p.device == simt::device_kind::cuda ? "hardware" : "emulated";
-    r["bytes"] = shape.arrays * shape.elements * sizeof(word);
-    r["device_budget"] = p.heap.capacity;
-    r["passes"] = p.passes;
+    measurement m;
+    m.bytes = shape.arrays * shape.elements * sizeof(word);
+    m.pass_ms = std::move(times);
+    m.moves_ms = std::accumulate(moves_ms.begin(), moves_ms.end(), 0.0);
+    m.before = before;
+    m.after = *after;
+    m.allocate_ms = *allocated;
+    m.fill_ms = *filled;
+    m.nulls = found[2];
+    m.wrong = found[0];
+    row r = row_of(p, of, m);
     r["accesses"] = of.which == pattern::working_set ? 0 : shape.arrays * shape.steps;
-    bench::add_repetitions(r, "kernel", times, "ms");
-    const double moves = std::accumulate(moves_ms.begin(), moves_ms.end(), 0.0);
-    const std::uint64_t in_bytes = after->moved_to_device_bytes - before.moved_to_device_bytes;
-    const std::uint64_t out_bytes = after->moved_to_host_bytes - before.moved_to_host_bytes;
-    r["kernels_ms"] = std::accumulate(times.begin(), times.end(), 0.0);
-    r["moves_ms"] = moves;
     r["first_move_ms"] = moves_ms.empty() ? 0.0 : moves_ms.front();
-    r["moved_to_device_bytes"] = in_bytes;
-    r["moved_to_host_bytes"] = out_bytes;
-    r["move_gb_s"] =
-        moves > 0 && in_bytes + out_bytes > 0 ? static_cast<double>(in_bytes + out_bytes) / moves / 1e6 : 0;
-    r["resident_share"] = after->committed_bytes == 0 ? 1.0
-                                                      : 1.0 - static_cast<double>(after->host_bytes) /
-                                                                  static_cast<double>(after->committed_bytes);
-    r["allocate_ms"] = *allocated;
-    r["fill_ms"] = *filled;
-    r["nulls"] = found[2];
-    r["wrong"] = found[0];
     r["late_threads"] = found[1];
     return r;
 }
