@@ -10,6 +10,7 @@ add_custom_target(orchard_fuzz)
 # The mutations of each target in CTest's run: about a second in release.
 set(fuzz_runs_graph 1500)
 set(fuzz_runs_heap 60)
+set(fuzz_runs_map 3000)
 set(fuzz_runs_options 3000)
 set(fuzz_runs_trace 8000)
 

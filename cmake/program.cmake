@@ -26,7 +26,7 @@ orchard_unite(orchard_explorer)
 # --- the command line that all programs share ---
 add_library(orchard_cli STATIC ${cli_sources})
 orchard_target(orchard_cli)
-target_link_libraries(orchard_cli PUBLIC orchard_library CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(orchard_cli PUBLIC orchard_library CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB)
 orchard_precompile(orchard_cli <absl/status/statusor.h> <absl/strings/str_format.h>)
 orchard_unite(orchard_cli)
 

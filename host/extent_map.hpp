@@ -56,14 +56,21 @@ public:
             for (; bits != 0; bits &= ~std::bit_floor(bits)) {
                 const std::uint32_t first =
                     w * detail::word_bits + static_cast<std::uint32_t>(std::bit_width(bits)) - 1;
-                const extent e{{segment_index{first}, extents_[first] >> 1},
-                               (extents_[first] & 1) != 0 ? memory_tier::host : memory_tier::device};
-                if (e.tier == tier) {
+                if (const extent e = at(first); e.tier == tier) {
                     return e;
                 }
             }
         }
         return std::nullopt;
+    }
+    /// Calls `f(extent)` for each extent, from the lowest to the highest. Cost: a word for each 64 segments.
+    template <class F>
+    void for_each(F f) const {
+        for (std::uint32_t w = 0; w < begins_.size(); ++w) {
+            for (std::uint64_t bits = begins_[w]; bits != 0; bits &= bits - 1) {
+                f(at(w * detail::word_bits + static_cast<std::uint32_t>(std::countr_zero(bits))));
+            }
+        }
     }
     /// Returns the number of segments in all extents of a tier.
     [[nodiscard]] std::uint32_t segments(memory_tier tier) const {
@@ -71,6 +78,11 @@ public:
     }
 
 private:
+    /// Returns the extent that begins at `first`.
+    [[nodiscard]] extent at(std::uint32_t first) const {
+        return {{segment_index{first}, extents_[first] >> 1},
+                (extents_[first] & 1) != 0 ? memory_tier::host : memory_tier::device};
+    }
     std::uint32_t& count_of(memory_tier tier) { return tier == memory_tier::host ? on_host_ : on_device_; }
 
     std::vector<std::uint64_t> begins_;   ///< 1 for each segment at which an extent begins

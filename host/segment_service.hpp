@@ -148,6 +148,13 @@ public:
 
     /// Returns true if segment `i` is granted; false for one that the heap does not have. Called as `validate`.
     [[nodiscard]] bool is_granted(segment_index i) const;
+    /// Returns the state of segment `i`. Called as `validate`.
+    [[nodiscard]] segment_state state_of(segment_index i) const { return directory_.state(i); }
+    /// Calls `f(extent)` for each committed extent, in order. Called as `validate`.
+    template <class F>
+    void for_each_extent(F f) const {
+        extents_.for_each(f);
+    }
     /// Calls `f(portion)` for each granted portion. Called as `validate`.
     template <class F>
     void for_each_portion(F f) const {

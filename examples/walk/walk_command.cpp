@@ -140,6 +140,8 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.add_option("--dead-ends", a.walk.at_dead_end, "What a walker does where there is no edge: stop or restart")
         ->transform(CLI::CheckedTransformer(choices).description(""))
         ->type_name("stop|restart");
+    app.add_option("--dump", a.walk.dump, "Write the heap's map, as it is before all is freed, for `orchard map`")
+        ->type_name("FILE");
     command_line::add_json(app, a.json, "Write the result");
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);

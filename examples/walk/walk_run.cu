@@ -194,6 +194,9 @@ absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk
     if (s.ok()) {
         s.Update(check_all(*device, graph, bar, result));
     }
+    if (s.ok() && !options.dump.empty()) {
+        s.Update(h.dump(options.dump));
+    }
     if (s.ok()) {
         s.Update(free_and_check(*device, h, result));
     }

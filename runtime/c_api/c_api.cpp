@@ -276,6 +276,21 @@ const char* orchard_heap_device(orchard_heap* heap) {
                             [](orchard::heap& of) -> absl::StatusOr<std::string> { return orchard::device_json(of); });
 }
 
+const char* orchard_heap_last_failure(orchard_heap* heap) {
+    return orchard::text_of(heap, [](orchard::heap& of) -> absl::StatusOr<std::string> {
+        const auto last = of.last_failure();
+        return last ? orchard::to_text(*last) : std::string();
+    });
+}
+
+int orchard_heap_dump(orchard_heap* heap, const char* path) {
+    return on_heap(heap, [&](orchard::heap& of) {
+        return path != nullptr && *path != '\0'
+                   ? of.dump(path)
+                   : absl::InvalidArgumentError("orchard_heap_dump: no path; name the file to write");
+    });
+}
+
 int orchard_heap_ref(orchard_heap* heap, void* ref, size_t bytes) {
     return beside_others(heap, [&](orchard::heap& of) -> absl::Status {
         if (ref == nullptr || bytes != sizeof(orchard::heap_ref)) {

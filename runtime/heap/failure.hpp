@@ -47,14 +47,16 @@ struct failure {
 /// Returns the reason's name as in the enumeration: "fragmented". Returns "unknown" for a value outside it.
 std::string_view name_of(failure_reason reason);
 
-/// Returns the meaning of the reason, without a final stop: "enough segments are free, but ...".
+/// Returns the meaning of the reason, without a final stop: "enough segments were free, but ...".
 std::string_view explain(failure_reason reason);
 
 /// Returns the remedy for the user, as an imperative sentence without a final stop. Empty for `none`.
 std::string_view remedy(failure_reason reason);
 
-/// Returns one line for people: the size, the reason and its meaning, the thread and the time, the number of failures,
-/// the memory that the heap holds (now, not when the request failed), and the remedy.
+/// Returns one line for people: the size, the thread and the time, the reason and its meaning, the number of failures,
+/// the memory that the heap holds at the query, what this means beside the reason (it may look like a contradiction:
+/// free memory that came after the deadline beside `commit_blocked`), and the option to change. Levels that are not
+/// known, or have nothing to do with the reason, are left out.
 std::string to_text(const failure& what);
 
 }  // namespace orchard

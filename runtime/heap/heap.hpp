@@ -26,6 +26,7 @@
 #include "runtime/heap/block_fault.hpp"
 #include "runtime/heap/chunk_usage.hpp"
 #include "runtime/heap/failure.hpp"
+#include "runtime/heap/heap_map.hpp"
 #include "runtime/heap/held_block.hpp"
 #include "runtime/heap/launch_status.hpp"
 #include "runtime/machine/machine_info.hpp"
@@ -108,6 +109,19 @@ public:
     /// Returns how much memory the warp chunks of large blocks and of interleaved arrays hold, and how much of it is in
     /// use. Exact if no kernel runs. Errors: the device's own. Cost: copies the records of chunks.
     absl::StatusOr<chunk_usage> chunks();
+
+    /// Returns what each segment is used for now, with the heap's statistics: `heap_map`. Exact if no kernel runs;
+    /// beside kernels the parts of the map are of different moments, and `heap_map::is_exact` is mostly false. Changes
+    /// nothing, and launches nothing. Errors: DeadlineExceeded if the service does not turn to it within
+    /// `request_timeout`; the device's own. Cost: that of `stats`, of `chunks`, and a look at each segment on the
+    /// service's thread (about 2 ns).
+    absl::StatusOr<heap_map> map();
+
+    /// Writes `map` as JSON to the file `path`, which `orchard map --dump` draws (docs/map.md). The file gets the mode
+    /// 0600; a regular file is replaced when the new one is complete, and stays as it is after an error. Errors: as
+    /// `map`; InvalidArgument with the path and the system's text. Cost: as `map`, and about 20 bytes for each run of
+    /// segments.
+    absl::Status dump(const std::string& path);
 
     /// Checks all structures of the heap against each other: each segment that was handed out has one owner, bitmaps
     /// and tables agree, and the mailbox has lost nothing. No kernel may run.

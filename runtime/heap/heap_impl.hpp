@@ -44,6 +44,7 @@ namespace orchard {
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
+///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
@@ -64,6 +65,7 @@ public:
     // The functions of `heap`, documented there.
     absl::StatusOr<statistics> stats();
     absl::StatusOr<chunk_usage> chunks() { return usage_of_chunks(view, *memory_); }
+    absl::StatusOr<heap_map> map();
     absl::Status validate(std::span<const held_block> held);
     absl::Status trim();
     absl::Status reserve(std::uint64_t bytes);

@@ -4,8 +4,10 @@
 /// The host's functions of orchard/orchard.h, on the emulated device.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -40,6 +42,20 @@ TEST_F(c_heap, a_block_is_allocated_freed_and_counted) {
     EXPECT_EQ(orchard_heap_validate(heap_), ORCHARD_OK) << orchard_last_error();
     EXPECT_EQ(json::parse(orchard_heap_stats(heap_))["frees"], 1);
 }
+
+TEST_F(c_heap, its_map_is_written_to_a_file) {
+    const std::string path = testing::TempDir() + "c_heap_map_" + std::to_string(::getpid()) + ".json";
+    ASSERT_EQ(orchard_heap_dump(heap_, path.c_str()), ORCHARD_OK) << orchard_last_error();
+    std::ifstream file(path);
+    EXPECT_EQ(json::parse(file)["format"], "orchard heap map");
+    ::unlink(path.c_str());
+    EXPECT_EQ(orchard_heap_dump(heap_, nullptr), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_dump(heap_, ""), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_dump(heap_, "/proc/none/map.json"), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(orchard_last_error()).find("/proc/none/map.json"), std::string::npos) << orchard_last_error();
+}
+
+TEST_F(c_heap, without_a_failure_has_an_empty_text) { EXPECT_STREQ(orchard_heap_last_failure(heap_), ""); }
 
 TEST_F(c_heap, the_device_is_described) {
     const json device = json::parse(orchard_heap_device(heap_));
@@ -176,6 +192,8 @@ TEST(c_api, a_null_heap_is_an_error_everywhere) {
     EXPECT_EQ(orchard_heap_free(nullptr, nullptr), ORCHARD_INVALID_ARGUMENT);
     EXPECT_EQ(orchard_heap_stats(nullptr), nullptr);
     EXPECT_EQ(orchard_heap_device(nullptr), nullptr);
+    EXPECT_EQ(orchard_heap_last_failure(nullptr), nullptr);
+    EXPECT_EQ(orchard_heap_dump(nullptr, "map.json"), ORCHARD_INVALID_ARGUMENT);
     orchard_heap_destroy(nullptr);
 }
 

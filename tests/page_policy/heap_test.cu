@@ -32,6 +32,10 @@ TEST_P(policy_heap, get_page_and_free_page) {
     EXPECT_EQ(s.pages_in_use, 500u);
     EXPECT_EQ(s.allocations, 500u);
     EXPECT_EQ(s.allocated_bytes, std::uint64_t{500} * page);
+    const absl::StatusOr<heap_map> map = heap_->map();
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(difference(*map), "");
+    EXPECT_EQ(map->policy, device::name_of(policy()));
     free(blocks);
     EXPECT_EQ(stats().pages_in_use, 0u);
     EXPECT_EQ(stats().frees, 500u);

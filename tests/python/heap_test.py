@@ -3,12 +3,15 @@
 # Copyright the Orchard authors.
 """The Python package over liborchard.so, on the emulated device: heaps, the default heap, errors, device code."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 
 import support
 
@@ -64,6 +67,15 @@ class Heaps(unittest.TestCase):
             self.assertEqual(heap.stats()["moved_to_device_bytes"], 2 * MIB)
             heap.migrate()
             heap.free(block)
+
+    def test_map_and_failures(self):
+        with emulated() as heap, tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(heap.last_failure())
+            path = Path(folder) / "map.json"
+            heap.dump(path)
+            self.assertEqual(json.loads(path.read_text())["format"], "orchard heap map")
+            with self.assertRaisesRegex(orchard.ArgumentError, "none/map.json"):
+                heap.dump(f"{folder}/none/map.json")
 
     def test_device(self):
         with emulated() as heap:

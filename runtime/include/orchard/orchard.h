@@ -86,6 +86,15 @@ ORCHARD_API const char* orchard_heap_stats(orchard_heap* heap);
  * this heap's known problems on this machine, and of the variables ORCHARD_* that name no option. Valid as the text of `orchard_heap_stats`. */
 ORCHARD_API const char* orchard_heap_device(orchard_heap* heap);
 
+/* Returns one line about the newest request that failed: what was asked for by which thread, why it failed, what the heap
+ * holds, and what to change. "" if none failed. Valid as the text of `orchard_heap_stats`. Kernels may run. Cost: as
+ * `orchard::heap::last_failure`. */
+ORCHARD_API const char* orchard_heap_last_failure(orchard_heap* heap);
+
+/* Writes what each segment of the heap is used for to the file `path`, for `orchard map`. Exact if no kernel runs. Errors:
+ * INVALID_ARGUMENT if the file cannot be written; DEADLINE_EXCEEDED. */
+ORCHARD_API int orchard_heap_dump(orchard_heap* heap, const char* path);
+
 /* Copies the device's view of a heap into `ref`, an object of type orchard::heap_ref (orchard/device.cuh, C++17), which
  * kernels take by value. Errors: INVALID_ARGUMENT if `bytes` is not sizeof(orchard::heap_ref) of this version;
  * FAILED_PRECONDITION if the heap is no heap of a GPU. */

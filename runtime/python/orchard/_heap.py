@@ -4,6 +4,7 @@
 
 import ctypes
 import json
+import os
 import threading
 import weakref
 
@@ -121,6 +122,19 @@ class Heap:
         if text is None:
             raise error_of(0, _library.last_error())
         return json.loads(text)
+
+    def last_failure(self):
+        """Returns one line about the newest request that failed: what was asked for by which thread, why it failed, what
+        the heap holds, and what to change. None if none failed. Kernels may run."""
+        text = _library.load().orchard_heap_last_failure(self._open())
+        if text is None:
+            raise error_of(0, _library.last_error())
+        return text.decode() or None
+
+    def dump(self, path):
+        """Writes what each segment of the heap is used for to a file, for `orchard map --dump`. Exact if no kernel runs.
+        Raises ArgumentError if the file cannot be written; DeadlineError."""
+        _library.check(_library.load().orchard_heap_dump(self._open(), os.fsencode(path)))
 
     def trim(self):
         """Releases unused memory to the system. Kernels may run. Raises DeadlineError, and the device's errors."""

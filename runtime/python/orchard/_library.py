@@ -53,6 +53,8 @@ def _declare(library):
         "orchard_heap_destroy": (None, [heap]),
         "orchard_heap_stats": (text, [heap]),
         "orchard_heap_device": (text, [heap]),
+        "orchard_heap_last_failure": (text, [heap]),
+        "orchard_heap_dump": (status, [heap, text]),
         "orchard_heap_trim": (status, [heap]),
         "orchard_heap_migrate": (status, [heap, ctypes.c_void_p]),
         "orchard_heap_prefetch": (status, [heap, ctypes.c_void_p, ctypes.c_size_t]),
