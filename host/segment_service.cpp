@@ -33,6 +33,16 @@ namespace orchard {
 
 using mailbox::response_status;
 
+namespace {
+
+/// Returns the bytes from the heap's base to a leaf of a segment.
+std::uint64_t offset_of(segment_index segment, leaf_index leaf) {
+    return (std::uint64_t{to_underlying(segment)} << segment_shift) +
+           std::uint64_t{to_underlying(leaf)} * big_page_bytes;
+}
+
+}  // namespace
+
 /// All structures begin without memory. `take_up_growth` then enters the extent that the backing has committed from the
 /// start, as it enters every later one.
 segment_service::segment_service(mailbox_server server, growth& grower, const service_settings& settings)
@@ -58,6 +68,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, const se
 
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
+    turn_ns_ = 0;
     server_.heartbeat();
     // The blocked commit has ended: device threads may ask again. While it lasts, this costs two loads a turn.
     if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
@@ -82,6 +93,9 @@ std::uint32_t segment_service::poll_once() {
     while (arrived < batch && server_.next(&requests_[arrived])) {
         ++arrived;
     }
+    if (reports_.observer != nullptr && arrived != 0) {
+        reports_.observer->begin(activity::serve, arrived);
+    }
     // The requests in order: sequences of exact grants together if possible, all others one by one.
     for (std::span<const mailbox::request> left(requests_.data(), arrived); !left.empty();) {
         const std::size_t length = exact_grants(left);
@@ -100,7 +114,11 @@ std::uint32_t segment_service::poll_once() {
         counters_.busy_polls.add(1);
         keep_ahead();
         publish_counts();
+        if (reports_.observer != nullptr) {
+            reports_.observer->end(activity::serve, arrived);
+        }
     }
+    turn_ns_ = 0;
     return arrived;
 }
 
@@ -149,6 +167,9 @@ bool segment_service::grant_together(std::span<const mailbox::request> requests)
     segment_index at = all.first;
     for (const mailbox::request& p : requests) {
         server_.respond({response_status::granted, p.slot, p.tag, {at, 0}});
+        if (reports_.events != nullptr) {
+            report_grant({at, leaf_index{0}, p.leaves}, p.run.count, p.slot);
+        }
         at = at + p.run.count;
         if (to_underlying(p.leaves) != 0) {
             tails_.push_back({at, leaf_index{0}, p.leaves});
@@ -188,6 +209,9 @@ void segment_service::handle(const mailbox::request& p) {
 void segment_service::respond(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
     server_.respond({response_status::granted, p.slot, p.tag, {first, count}});
+    if (reports_.events != nullptr) {
+        report_grant({first, leaf_index{p.count == 0 ? count : 0}, p.leaves}, p.count, p.slot);
+    }
 }
 
 /// Takes a run of free segments, which are granted from then on. Returns its first; nothing if no run is that long.
@@ -257,15 +281,22 @@ std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count
     if (!place) {
         return std::nullopt;
     }
+    if (reports_.events != nullptr) {
+        report_grant({place->block, count == 0 ? place->first : leaf_index{0}, leaves}, count, host_slot);
+    }
     return mailbox::grant{{place->block, count}, place->first, leaves};
 }
 
 void segment_service::give_back_from_host(const mailbox::grant& g) {
     if (g.count != 0) {
         (void)take_back({g.first, g.count});
+        report(event_kind::give_back, offset_of(g.first, leaf_index{0}), std::uint64_t{g.count} << segment_shift,
+               host_slot);
     }
     if (to_underlying(g.leaves) != 0) {
         (void)take_back_portion(g.first + g.count, g.leaf);
+        report(event_kind::give_back, offset_of(g.first + g.count, g.leaf),
+               std::uint64_t{to_underlying(g.leaves)} * big_page_bytes, host_slot);
     }
     publish_counts();
 }
@@ -400,8 +431,18 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
 /// Answers a return. A return that is not right, such as a second one of the same segments, is counted and rejected; it
 /// changes nothing.
 void segment_service::handle_give_back(const mailbox::request& p) {
+    // The length of a portion is known as long as it is granted.
+    std::uint64_t at = offset_of(p.run.first, leaf_index{0});
+    std::uint64_t bytes = std::uint64_t{p.run.count} << segment_shift;
+    if (reports_.events != nullptr && p.is_of_portion()) {
+        const auto granted = portions_.portion_at(p.run.first, p.portion_leaf());
+        at = offset_of(p.run.first, p.portion_leaf());
+        bytes = granted ? std::uint64_t{to_underlying(granted->leaves)} * big_page_bytes : 0;
+    }
     const bool ok = p.is_of_portion() ? take_back_portion(p.run.first, p.portion_leaf()) : take_back(p.run);
-    if (!ok) {
+    if (ok) {
+        report(event_kind::give_back, at, bytes, p.slot);
+    } else {
         counters_.requests_rejected.add(1);
     }
     server_.respond(
