@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// The requests of a heap; see segment_service.hpp. segment_service_parking.cpp has the requests that wait,
-/// segment_service_advice.cpp those with advice.
+/// segment_service_advice.cpp those with advice, segment_service_host.cpp those of the host.
 ///
 ///     poll_once()
 ///       heartbeat
@@ -32,16 +32,6 @@
 namespace orchard {
 
 using mailbox::response_status;
-
-namespace {
-
-/// Returns the bytes from the heap's base to a leaf of a segment.
-std::uint64_t offset_of(segment_index segment, leaf_index leaf) {
-    return (std::uint64_t{to_underlying(segment)} << segment_shift) +
-           std::uint64_t{to_underlying(leaf)} * big_page_bytes;
-}
-
-}  // namespace
 
 /// All structures begin without memory. `take_up_growth` then enters the extent that the backing has committed from the
 /// start, as it enters every later one.
@@ -271,36 +261,6 @@ bool segment_service::try_grant(const parked_request& p) {
     return place.has_value();
 }
 
-/// The service thread calls it, in a job of the thread that allocates. The memory is granted as far as the structures
-/// are concerned; the counter of grants counts requests of the device only.
-std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
-    // As for a grant to the device, the memory kept ahead is filled up, and the counts are published.
-    const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
-    keep_ahead();
-    publish_counts();
-    if (!place) {
-        return std::nullopt;
-    }
-    if (reports_.events != nullptr) {
-        report_grant({place->block, count == 0 ? place->first : leaf_index{0}, leaves}, count, host_slot);
-    }
-    return mailbox::grant{{place->block, count}, place->first, leaves};
-}
-
-void segment_service::give_back_from_host(const mailbox::grant& g) {
-    if (g.count != 0) {
-        (void)take_back({g.first, g.count});
-        report(event_kind::give_back, offset_of(g.first, leaf_index{0}), std::uint64_t{g.count} << segment_shift,
-               host_slot);
-    }
-    if (to_underlying(g.leaves) != 0) {
-        (void)take_back_portion(g.first + g.count, g.leaf);
-        report(event_kind::give_back, offset_of(g.first + g.count, g.leaf),
-               std::uint64_t{to_underlying(g.leaves)} * big_page_bytes, host_slot);
-    }
-    publish_counts();
-}
-
 /// Grants segments to the segment cache: one run, of at most the length asked for. No group waits for the response, so
 /// that the request is never parked; it gets free segments that are there, or is rejected.
 ///
@@ -432,11 +392,11 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
 /// changes nothing.
 void segment_service::handle_give_back(const mailbox::request& p) {
     // The length of a portion is known as long as it is granted.
-    std::uint64_t at = offset_of(p.run.first, leaf_index{0});
+    std::uint64_t at = event_offset(p.run.first, leaf_index{0});
     std::uint64_t bytes = std::uint64_t{p.run.count} << segment_shift;
     if (reports_.events != nullptr && p.is_of_portion()) {
         const auto granted = portions_.portion_at(p.run.first, p.portion_leaf());
-        at = offset_of(p.run.first, p.portion_leaf());
+        at = event_offset(p.run.first, p.portion_leaf());
         bytes = granted ? std::uint64_t{to_underlying(granted->leaves)} * big_page_bytes : 0;
     }
     const bool ok = p.is_of_portion() ? take_back_portion(p.run.first, p.portion_leaf()) : take_back(p.run);

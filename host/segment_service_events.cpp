@@ -22,9 +22,7 @@ void segment_service::report(event_kind kind, std::uint64_t at, std::uint64_t by
 
 /// Reports `count` segments with a tail of `place.leaves`. Without segments, the tail lies at `place.first`.
 void segment_service::report_grant(const portion& place, std::uint32_t count, std::uint32_t slot) {
-    report(event_kind::grant,
-           (std::uint64_t{to_underlying(place.block)} << segment_shift) +
-               std::uint64_t{to_underlying(place.first)} * big_page_bytes,
+    report(event_kind::grant, event_offset(place.block, place.first),
            (std::uint64_t{count} << segment_shift) + std::uint64_t{to_underlying(place.leaves)} * big_page_bytes, slot);
 }
 

@@ -9,6 +9,7 @@
 #include "device/simt/lane.cuh"
 #include "host/events/event.hpp"
 #include "host/events/event_queue.hpp"
+#include "uvm/geometry/portion.hpp"
 
 namespace orchard {
 
@@ -53,6 +54,12 @@ struct reports {
     event_queue* events = nullptr;
     activity_observer* observer = nullptr;
 };
+
+/// Returns `event::at` of a leaf of a segment.
+constexpr std::uint64_t event_offset(segment_index segment, leaf_index leaf) {
+    return (std::uint64_t{to_underlying(segment)} << segment_shift) +
+           std::uint64_t{to_underlying(leaf)} * big_page_bytes;
+}
 
 /// Returns microseconds, as events have them in `event::thread`, of a time in ns; at most what the field holds.
 constexpr std::uint32_t event_microseconds(std::uint64_t ns) {
