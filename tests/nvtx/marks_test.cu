@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "device/simt/launch_watch.hpp"
+#include "runtime/nvtx/launch_phases.hpp"
 #include "runtime/nvtx/phase.hpp"
 #include "tests/nvtx/record.hpp"
 #include "tests/support/heap_fixture.hpp"
@@ -296,6 +298,30 @@ TEST_F(nvtx_marks, a_heap_with_the_option_off_says_nothing) {
     const auto marked = heap_->mark_live_blocks();
     ASSERT_TRUE(marked.ok());
     EXPECT_EQ(*marked, 0u);
+}
+
+TEST(nvtx_phases, follow_from_the_names_of_kernels) {
+    using nvtx::phase_of_kernel;
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::test::allocate_each]"), nvtx::phase::allocate);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::free_blocks<orchard::allocate_way>]"), nvtx::phase::free);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = a::{anonymous}::fill_parts<T, b::c>; T = int]"),
+              nvtx::phase::build);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = gemm]"), nvtx::phase::compute);
+    EXPECT_EQ(phase_of_kernel(""), nvtx::phase::compute);
+}
+
+TEST_F(nvtx_marks, launches_are_ranges_once_they_are_marked) {
+    make();
+    free_all(allocate({64}));
+    EXPECT_EQ(record().ranges.count("allocate"), 0u);
+    nvtx::mark_launches();
+    free_all(allocate({64}));
+    simt::watched_launches.store(nullptr, std::memory_order_release);
+    const nvtx_record r = record();
+    ASSERT_EQ(r.ranges.count("allocate"), 1u);
+    EXPECT_EQ(r.ranges.at("allocate").size(), 1u);
+    ASSERT_EQ(r.ranges.count("free"), 1u);
+    EXPECT_EQ(r.ranges.at("free").size(), 1u);
 }
 
 TEST_F(nvtx_marks, phases_are_ranges_and_nest) {
