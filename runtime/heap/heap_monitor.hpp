@@ -64,7 +64,7 @@ private:
     monitored_heap from_;
     std::unique_ptr<live::live_page> page_;
     bool verbose_;
-    live_state state_;              ///< the ticker's
+    live_state state_;                ///< the ticker's
     std::uint64_t next_read_ns_ = 0;  ///< of the device, at the earliest; guarded by `mutex_`, as all below
 
     std::mutex mutex_;

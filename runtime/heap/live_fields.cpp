@@ -84,6 +84,9 @@ void visit(const live_state& s, Sink sink) {
              [&](std::uint32_t) { return s.counts.*info.field; });
     }
     for (const class_statistic_info& info : class_statistic_table()) {
+        if (info.field == &class_statistics::page_bytes) {
+            continue;  // the name of the class
+        }
         sink({absl::StrCat("class_", absl::string_view(info.name.data(), info.name.size())), info.unit, "class",
               info.help, kind_of(info.kind()), class_count},
              [&](std::uint32_t i) { return s.counts.classes[i].*info.field; });

@@ -46,8 +46,8 @@ std::vector<std::string> verbose_lines(const live_state& before, const live_stat
     const statistics& b = now.counts;
     const std::uint64_t released = b.released_bytes - a.released_bytes;
     const std::uint64_t committed = b.committed_bytes + released - a.committed_bytes;
-    const std::string levels = absl::StrFormat("%s committed now, of %s", format_bytes(b.committed_bytes),
-                                               format_bytes(b.capacity_bytes));
+    const std::string levels =
+        absl::StrFormat("%s committed now, of %s", format_bytes(b.committed_bytes), format_bytes(b.capacity_bytes));
     if (committed != 0) {
         lines.push_back(absl::StrFormat("growth: %s more, %s", format_bytes(committed), levels));
     }
@@ -61,8 +61,8 @@ std::vector<std::string> verbose_lines(const live_state& before, const live_stat
     const std::uint64_t to_device = b.moved_to_device_bytes - a.moved_to_device_bytes;
     const std::uint64_t to_host = b.moved_to_host_bytes - a.moved_to_host_bytes;
     if (to_device != 0 || to_host != 0) {
-        lines.push_back(absl::StrFormat("moves: %s to the device, %s to the host", format_bytes(to_device),
-                                        format_bytes(to_host)));
+        lines.push_back(
+            absl::StrFormat("moves: %s to the device, %s to the host", format_bytes(to_device), format_bytes(to_host)));
     }
     add_shortages(before, now, lines);
     return lines;

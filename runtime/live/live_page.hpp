@@ -82,7 +82,7 @@ private:
     std::size_t values_words_ = 0;
     std::uint64_t sequence_ = 0;
     bool has_ended_ = false;
-    std::uint64_t taken_ = 0;                ///< ticket of the newest command that was returned
+    std::uint64_t taken_ = 0;                 ///< ticket of the newest command that was returned
     std::atomic<std::uint64_t> answered_{0};  ///< ticket of the newest one that was acknowledged
 };
 

@@ -21,8 +21,8 @@ absl::string_view abseil(std::string_view text) { return {text.data(), text.size
 
 }  // namespace
 
-/// The name of the program is in brackets, and may have brackets and blanks itself: the fields are counted from the last
-/// one.
+/// The name of the program is in brackets, and may have brackets and blanks itself: the fields are counted from the
+/// last one.
 ///
 ///     1234 (my (odd) name) S 1 ...     the first word behind the last bracket is field 3, the state
 std::optional<std::uint64_t> start_ticks_in(std::string_view stat) {

@@ -76,9 +76,8 @@ std::vector<page_name> find_pages() {
             names.push_back(*name);
         }
     }
-    std::ranges::sort(names, [](const page_name& a, const page_name& b) {
-        return a.pid != b.pid ? a.pid < b.pid : a.heap < b.heap;
-    });
+    std::ranges::sort(
+        names, [](const page_name& a, const page_name& b) { return a.pid != b.pid ? a.pid < b.pid : a.heap < b.heap; });
     return names;
 }
 
@@ -223,8 +222,8 @@ absl::Status live_reader::claim(std::uint64_t mark, absl::Time end) {
 absl::StatusOr<std::string> live_reader::send(command what, std::uint64_t number, std::string_view argument,
                                               absl::Duration limit) {
     if (argument.size() >= argument_words * word_bytes) {
-        return absl::InvalidArgumentError(absl::StrFormat("the argument has %d bytes; give at most %d",
-                                                          argument.size(), argument_words * word_bytes - 1));
+        return absl::InvalidArgumentError(absl::StrFormat("the argument has %d bytes; give at most %d", argument.size(),
+                                                          argument_words * word_bytes - 1));
     }
     absl::Status status = check_owner();
     status.Update(check_size());
@@ -232,8 +231,7 @@ absl::StatusOr<std::string> live_reader::send(command what, std::uint64_t number
         status = absl::FailedPreconditionError("its page takes no commands of this program's version");
     }
     const absl::Time end = monotonic_now() + limit;
-    const std::uint64_t mark =
-        claim_of(static_cast<std::uint32_t>(::getpid()), start_ticks_of(::getpid()).value_or(0));
+    const std::uint64_t mark = claim_of(static_cast<std::uint32_t>(::getpid()), start_ticks_of(::getpid()).value_or(0));
     status.Update(status.ok() ? claim(mark, end) : status);
     if (!status.ok()) {
         return named(name_, status);

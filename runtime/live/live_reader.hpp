@@ -65,7 +65,9 @@ private:
           words_{static_cast<shared_word*>(region_.get_address())} {}
 
     [[nodiscard]] shared_word& at(header h) const { return words_[static_cast<std::uint32_t>(h)]; }
-    [[nodiscard]] shared_word& at(command_word w) const { return words_[command_first_ + static_cast<std::uint32_t>(w)]; }
+    [[nodiscard]] shared_word& at(command_word w) const {
+        return words_[command_first_ + static_cast<std::uint32_t>(w)];
+    }
     [[nodiscard]] absl::Status check_size() const;
     [[nodiscard]] absl::Status check_owner() const;
     absl::Status claim(std::uint64_t mark, absl::Time end);

@@ -102,8 +102,8 @@ std::vector<std::string> snapshot::labels_of(const field& of) const {
 /// The magic first: nothing else means anything before it is right.
 absl::Status check_header(words page, std::uint64_t bytes) {
     if (page.size() < header_words) {
-        return absl::DataLossError(absl::StrFormat("it has %d bytes, and a live page has %d at least", bytes,
-                                                   header_words * word_bytes));
+        return absl::DataLossError(
+            absl::StrFormat("it has %d bytes, and a live page has %d at least", bytes, header_words * word_bytes));
     }
     if (at(page, header::magic) == 0) {
         return absl::UnavailableError("the page is being made; try again");
