@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -91,30 +92,31 @@ void traffic(const history& seen, int columns, bool unicode, std::vector<std::st
         absl::StrFormat("%-20s%s", "grants, 1 min", sparkline(seen.by_second("grants", true), width, unicode)));
     const auto answers = seen.recent("answer_ns");
     const auto depth = seen.recent("queue_depth");
-    lines.push_back(absl::StrFormat("mailbox   %s grants/s, answered within %s (99 %%: %s), %d at once (99 %%: %d)",
+    lines.push_back(absl::StrFormat("mailbox   %s grants/s; answers %s (99 %%: %s); %d at once (99 %%: %d)",
                                     short_number(seen.rate("grants")), short_time(percentile(answers, 0.5)),
                                     short_time(percentile(answers, 0.99)), percentile(depth, 0.5),
                                     percentile(depth, 0.99)));
     const live::field* commits = h.find("commit_ns");
     const std::vector<std::uint64_t> times = commits != nullptr ? commits->values : std::vector<std::uint64_t>();
-    lines.push_back(absl::StrFormat(
-        "growth    %s/s released, commits within %s, %d failed; %d requests waited; moved %s in, %s out",
-        format_bytes(static_cast<std::uint64_t>(seen.rate("released_bytes"))), short_time(percentile(times, 0.5)),
-        h.number("failed_commits"), h.number("requests_parked"), format_bytes(h.number("moved_to_device_bytes")),
-        format_bytes(h.number("moved_to_host_bytes"))));
+    lines.push_back(absl::StrFormat("growth    commits %s, %d failed; %d waits; %s/s released; moved %s in, %s out",
+                                    short_time(percentile(times, 0.5)), h.number("failed_commits"),
+                                    h.number("requests_parked"),
+                                    format_bytes(static_cast<std::uint64_t>(seen.rate("released_bytes"))),
+                                    format_bytes(h.number("moved_to_device_bytes")),
+                                    format_bytes(h.number("moved_to_host_bytes"))));
     const std::uint64_t read_ns = h.number("device_read_ns");
     if (read_ns == 0) {
         lines.emplace_back("kernels   the device's counters have not been read yet");
         return;
     }
-    lines.push_back(absl::StrFormat("kernels   %s allocated/s, %s freed/s, %s nulls so far; counted %s ago in %s",
+    lines.push_back(absl::StrFormat("kernels   %s allocated/s, %s freed/s, %s nulls so far; counted %s ago",
                                     short_number(seen.rate("allocations")), short_number(seen.rate("frees")),
                                     short_number(static_cast<double>(h.number("failed_allocations"))),
-                                    short_time(seen.newest().time_ns - std::min(seen.newest().time_ns, read_ns)),
-                                    short_time(h.number("device_read_cost_ns"))));
+                                    short_time(seen.newest().time_ns - std::min(seen.newest().time_ns, read_ns))));
 }
 
-/// The classes with slabs, by size of page; the last line says how many did not fit.
+/// The classes with slabs, by size of page. Where not all fit, those with the most slabs, and a line that says how many
+/// others there are.
 void classes(const snapshot& h, int columns, int room, bool unicode, std::vector<std::string>& lines) {
     const live::field* const slabs = h.find("class_slabs");
     const live::field* const used = h.find("class_pages_in_use");
@@ -135,16 +137,18 @@ void classes(const snapshot& h, int columns, int room, bool unicode, std::vector
     }
     lines.push_back(absl::StrFormat("%8s %7s %11s %11s  %s", "page", "slabs", "in use", "free", "fill"));
     const auto most = static_cast<std::size_t>(room - 1);
-    const bool cut_off = shown.size() > most;
-    for (std::size_t k = 0; k < std::min(shown.size(), cut_off ? most - 1 : most); ++k) {
-        const std::size_t i = shown[k];
+    const std::size_t left_out = shown.size() > most ? shown.size() - (most - 1) : 0;
+    std::ranges::stable_sort(shown, std::greater(), [&](std::size_t i) { return slabs->values[i]; });
+    shown.resize(shown.size() - left_out);
+    std::ranges::sort(shown);
+    for (const std::size_t i : shown) {
         const std::uint64_t all = used->values[i] + free->values[i];
         lines.push_back(
             absl::StrFormat("%6s B %7d %11d %11d  %s", names[i], slabs->values[i], used->values[i], free->values[i],
                             bar(used->values[i], used->values[i], all, std::max(8, columns - 44), unicode)));
     }
-    if (cut_off) {
-        lines.push_back(absl::StrFormat("%8s and %d more classes", "", shown.size() - (most - 1)));
+    if (left_out != 0) {
+        lines.push_back(absl::StrFormat("%8s and %d more classes", "", left_out));
     }
 }
 

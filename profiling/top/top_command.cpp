@@ -273,6 +273,7 @@ absl::Status run_top(const arguments& a) {
 }
 
 void declare(CLI::App& app, arguments& a) {
+    a = {};  // tests run several command lines in one process
     app.add_option("--pid", a.pid, "The process whose heaps are shown")->type_name("PID");
     app.add_option("--heap", a.heap, "Number of the heap in its process")->type_name("N");
     app.add_flag("--list", a.lists, "List the heaps that show themselves");

@@ -160,10 +160,13 @@ protected:
             ::close(fd_);
         }
     }
-    /// Reads until the text has come, for at most 60 s. What was read before is forgotten.
+    /// Reads until the text has come, for at most 60 s. What came before it is forgotten.
     bool shows(const std::string& text) {
-        std::string seen;
         for (int i = 0; i < 600; ++i) {
+            if (const std::size_t at = seen_.find(text); at != std::string::npos) {
+                seen_.erase(0, at + text.size());
+                return true;
+            }
             pollfd ready{fd_, POLLIN, 0};
             if (::poll(&ready, 1, 100) == 1) {
                 char some[4096];
@@ -171,13 +174,10 @@ protected:
                 if (n <= 0) {
                     break;
                 }
-                seen.append(some, static_cast<std::size_t>(n));
-                if (seen.find(text) != std::string::npos) {
-                    return true;
-                }
+                seen_.append(some, static_cast<std::size_t>(n));
             }
         }
-        ADD_FAILURE() << "not seen: " << text << "; seen: " << testing::PrintToString(seen);
+        ADD_FAILURE() << "not seen: " << text << "; seen: " << testing::PrintToString(seen_);
         return false;
     }
     void resize(unsigned short rows, unsigned short columns) const {
@@ -201,6 +201,7 @@ protected:
 
     int fd_ = -1;
     pid_t pid_ = 0;
+    std::string seen_;
 };
 
 TEST_F(top_terminal, draws_resizes_and_quits) {

@@ -129,7 +129,7 @@ TEST(top_text, has_lines_and_tables_of_what_is_not_zero) {
     EXPECT_THAT(text, HasSubstr("process 4711, heap 2; the page is of 1.0 s ago\n"));
     EXPECT_THAT(text, HasSubstr("67108864 (64 MiB)"));
     EXPECT_THAT(text, HasSubstr("50 % up to 1, 99 % up to 255, 5 in all"));
-    EXPECT_THAT(text, testing::ContainsRegex("\n +class +class_slabs"));
+    EXPECT_THAT(text, testing::ContainsRegex("\nclass +class_slabs"));
     EXPECT_THAT(text, testing::ContainsRegex("\n +64 +2 +100 +900"));
     EXPECT_THAT(text, testing::ContainsRegex("\ntoo_large +12 +4096|\n +too_large +12 +4096"));
     EXPECT_THAT(to_text(snapshot_of({}), now_ns), Not(HasSubstr("class_slabs")));
@@ -215,11 +215,13 @@ TEST(top_screen, says_how_many_classes_did_not_fit) {
         c.slabs = 1;
         c.pages_in_use = 5;
     }
+    s.counts.classes.back().slabs = 2;
     history seen;
     seen.add(now_ns, snapshot_of(s));
     const auto lines = screen(seen, 80, 24, false);
     EXPECT_EQ(lines.size(), 24u);
     EXPECT_THAT(lines, Contains(HasSubstr("more classes")));
+    EXPECT_THAT(lines, Contains(HasSubstr("524288 B"))) << "it has the most slabs";
 }
 
 /// Sends a request to the port, and returns the answer.
