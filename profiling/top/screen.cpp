@@ -37,7 +37,7 @@ std::string short_number(double n) {
     for (; n >= 1000 && power < 4; ++power) {
         n /= 1000;
     }
-    return absl::StrFormat(power == 0 && n == std::floor(n) ? "%.0f%s" : "%.1f%s", n, letters[power]);
+    return absl::StrFormat("%.*f%s", power == 0 && n == std::floor(n) ? 0 : 1, n, letters[power]);
 }
 
 /// Returns the part of a text that fits. Only the first `columns` characters of ASCII lines are counted: lines with
@@ -98,12 +98,11 @@ void traffic(const history& seen, int columns, bool unicode, std::vector<std::st
                                     percentile(depth, 0.99)));
     const live::field* commits = h.find("commit_ns");
     const std::vector<std::uint64_t> times = commits != nullptr ? commits->values : std::vector<std::uint64_t>();
-    lines.push_back(absl::StrFormat("growth    commits %s, %d failed; %d waits; %s/s released; moved %s in, %s out",
-                                    short_time(percentile(times, 0.5)), h.number("failed_commits"),
-                                    h.number("requests_parked"),
-                                    format_bytes(static_cast<std::uint64_t>(seen.rate("released_bytes"))),
-                                    format_bytes(h.number("moved_to_device_bytes")),
-                                    format_bytes(h.number("moved_to_host_bytes"))));
+    lines.push_back(absl::StrFormat(
+        "growth    commits %s, %d failed; %d waits; %s/s released; moved %s in, %s out",
+        short_time(percentile(times, 0.5)), h.number("failed_commits"), h.number("requests_parked"),
+        format_bytes(static_cast<std::uint64_t>(seen.rate("released_bytes"))),
+        format_bytes(h.number("moved_to_device_bytes")), format_bytes(h.number("moved_to_host_bytes"))));
     const std::uint64_t read_ns = h.number("device_read_ns");
     if (read_ns == 0) {
         lines.emplace_back("kernels   the device's counters have not been read yet");

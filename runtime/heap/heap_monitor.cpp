@@ -70,7 +70,7 @@ void heap_monitor::run_ticker() {
 
 /// One look. The device's counters are those of the worker's last reading; the host's are of now.
 void heap_monitor::tick() {
-    const live_state before = state_;
+    const live_state before = verbose_ ? state_ : live_state();
     {
         const std::scoped_lock lock(mutex_);
         state_.counts = device_counts_;

@@ -200,7 +200,17 @@ TEST(heap_without_a_page, has_none) {
     EXPECT_THAT(pages_of(::getpid()), testing::IsEmpty());
 }
 
-TEST(live_heaps, of_one_process_have_a_page_each) {
+/// Heaps of other processes, which are forked.
+class live_heaps : public testing::Test {
+protected:
+    void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "the thread sanitizer ends a forked process that starts a thread";
+#endif
+    }
+};
+
+TEST_F(live_heaps, of_one_process_have_a_page_each) {
     child_process owner([](const auto& ready) { return own_heaps(20, ready); });
     ASSERT_TRUE(owner.is_ready());
     const auto names = pages_of(owner.pid());
@@ -220,7 +230,7 @@ TEST(live_heaps, of_one_process_have_a_page_each) {
     EXPECT_THAT(live::find_pages(), testing::Each(testing::Field(&live::page_name::pid, testing::Ne(owner.pid()))));
 }
 
-TEST(live_heaps, of_a_killed_process_are_seen_to_have_ended_and_removed) {
+TEST_F(live_heaps, of_a_killed_process_are_seen_to_have_ended_and_removed) {
     child_process owner([](const auto& ready) { return own_heaps(2, ready); });
     ASSERT_TRUE(owner.is_ready());
     const auto names = pages_of(owner.pid());
@@ -237,7 +247,7 @@ TEST(live_heaps, of_a_killed_process_are_seen_to_have_ended_and_removed) {
     EXPECT_THAT(live::find_pages(), testing::Each(testing::Field(&live::page_name::pid, testing::Ne(owner.pid()))));
 }
 
-TEST(live_heaps, of_a_process_that_is_killed_end_a_command_under_way) {
+TEST_F(live_heaps, of_a_process_that_is_killed_end_a_command_under_way) {
     auto owner = std::make_unique<child_process>([](const auto& ready) { return own_heaps(1, ready); });
     ASSERT_TRUE(owner->is_ready());
     auto reader = live_reader::open(pages_of(owner->pid()).front());
@@ -255,7 +265,7 @@ TEST(live_heaps, of_a_process_that_is_killed_end_a_command_under_way) {
 }
 
 /// Readers that are killed at any moment, also between the parts of a command, leave a heap that serves the next one.
-TEST(live_heaps, outlive_killed_readers) {
+TEST_F(live_heaps, outlive_killed_readers) {
     child_process owner([](const auto& ready) { return own_heaps(1, ready); });
     ASSERT_TRUE(owner.is_ready());
     const auto name = pages_of(owner.pid()).front();
@@ -285,7 +295,7 @@ TEST(live_heaps, outlive_killed_readers) {
 }
 
 /// The exit of a process destroys no heap that a static object has, and removes its page all the same.
-TEST(live_heaps, of_a_process_that_exits_leave_nothing) {
+TEST_F(live_heaps, of_a_process_that_exits_leave_nothing) {
     child_process owner([](const auto& ready) {
         auto made = heap::create(small_heap());
         if (!made.ok()) {
@@ -303,7 +313,7 @@ TEST(live_heaps, of_a_process_that_exits_leave_nothing) {
     EXPECT_THAT(live::find_pages(), testing::Each(testing::Field(&live::page_name::pid, testing::Ne(owner.pid()))));
 }
 
-TEST(live_heaps, that_are_forked_keep_the_page_of_the_parent) {
+TEST_F(live_heaps, that_are_forked_keep_the_page_of_the_parent) {
     child_process owner([](const auto& ready) {
         auto made = heap::create(small_heap());
         if (!made.ok()) {
@@ -323,7 +333,7 @@ TEST(live_heaps, that_are_forked_keep_the_page_of_the_parent) {
     EXPECT_EQ(owner.wait(), 0);
 }
 
-TEST(live_heaps, that_can_make_no_page_say_so_in_their_warnings) {
+TEST_F(live_heaps, that_can_make_no_page_say_so_in_their_warnings) {
     child_process owner([](const auto& ready) {
         ready();
         // Folders have the names that the page could have.
