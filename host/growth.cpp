@@ -18,6 +18,8 @@
 
 #include <algorithm>
 
+#include "host/monotonic_clock.hpp"
+
 namespace orchard {
 namespace {
 
@@ -215,7 +217,9 @@ commit_outcome growth::commit(segment_run* run) {
     // A run of 100 segments is tried with 100, 50, 25, 12, 6, 3 and 1.
     for (;;) {
         begin_call();
+        const std::uint64_t began_ns = monotonic_ns();
         commit_outcome done = commit_once(*run);
+        commit_ns_.note(monotonic_ns() - began_ns);
         end_call();
         if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
             run->count == 1) {

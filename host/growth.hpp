@@ -21,6 +21,7 @@
 #include "host/events/reports.hpp"
 #include "host/heap_thread.hpp"
 #include "host/run_ring.hpp"
+#include "host/single_writer_counter.hpp"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
@@ -205,6 +206,8 @@ public:
     /// was released and not decommitted yet goes back with the backing.
     void stop();
 
+    /// Returns how long the backing's commits have taken, those that failed included. Any thread may read it.
+    [[nodiscard]] const power_histogram& commit_ns() const { return commit_ns_; }
     /// Returns the last error of the backing, or `OkStatus`. Any thread may call it.
     [[nodiscard]] absl::Status last_error() const;
 
@@ -270,6 +273,7 @@ private:
     simt::host_word<std::uint32_t> signal_{0};
     /// Time when the backing's call under way began, in ns; 0: no call is under way.
     simt::host_word<std::uint64_t> busy_since_{0};
+    power_histogram commit_ns_;                   ///< written by the growth thread
     simt::host_word<std::uint32_t> given_up_{0};  ///< number of extents given up
     std::uint32_t seen_ = 0;                      ///< those of them that were decommitted before the next commit
     simt::host_word<std::uint32_t> stopping_{0};

@@ -28,6 +28,7 @@
 
 #include "absl/strings/str_format.h"
 #include "device/simt/mutation.cuh"
+#include "host/monotonic_clock.hpp"
 
 namespace orchard {
 
@@ -86,6 +87,8 @@ std::uint32_t segment_service::poll_once() {
     if (reports_.observer != nullptr && arrived != 0) {
         reports_.observer->begin(activity::serve, arrived);
     }
+    const bool measures = arrived != 0 && counters_.busy_polls.get() % polls_per_measure == 0;
+    const std::uint64_t read_ns = measures ? monotonic_ns() : 0;
     // The requests in order: sequences of exact grants together if possible, all others one by one.
     for (std::span<const mailbox::request> left(requests_.data(), arrived); !left.empty();) {
         const std::size_t length = exact_grants(left);
@@ -99,9 +102,13 @@ std::uint32_t segment_service::poll_once() {
         left = left.subspan(std::max<std::size_t>(length, 1));
     }
     server_.flush();
+    if (measures) {
+        counters_.answer_ns.note(monotonic_ns() - read_ns);
+    }
     enter_tails();
     if (arrived != 0) {
         counters_.busy_polls.add(1);
+        counters_.queue_depth.note(arrived);
         keep_ahead();
         publish_counts();
         if (reports_.observer != nullptr) {

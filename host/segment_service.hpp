@@ -5,7 +5,6 @@
 /// The service of a heap: it answers the requests of kernels from the host's structures.
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,29 +19,9 @@
 #include "host/or_tree.hpp"
 #include "host/portion_tree.hpp"
 #include "host/segment_directory.hpp"
+#include "host/single_writer_counter.hpp"
 
 namespace orchard {
-
-/// A number with one writer thread, which other threads may read at any time. Relaxed, and without a read-modify-write:
-/// with one writer, a load and a store lose no update, and cost far less than a locked instruction in the request path.
-/// A reader gets some recent value; values of several counters need not be of the same moment.
-/// `service_thread::publish` and `service_thread::run` order them for readers that need that.
-class single_writer_counter {
-public:
-    /// Writer: add to the value, raise it to a maximum, set it.
-    void add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
-    void raise_to(std::uint64_t n) {
-        if (n > value_.load(std::memory_order_relaxed)) {
-            value_.store(n, std::memory_order_relaxed);
-        }
-    }
-    void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
-    /// Any thread: returns the value.
-    [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-
-private:
-    std::atomic<std::uint64_t> value_{0};
-};
 
 /// The counters of a service. The events count since the heap was created; the levels (`segments_free` and the like)
 /// are as of the end of the service's last turn that did any work.
@@ -63,6 +42,10 @@ struct service_counters {
     single_writer_counter peak_segments_committed;
     single_writer_counter longest_free_run;   ///< in segments, as of the last call of `publish_longest_run`
     single_writer_counter segments_released;  ///< given up for decommitting so far
+    power_histogram queue_depth;              ///< requests found by each poll that found any
+    /// Nanoseconds from the reading of a poll's requests to the sending of their responses, of one of
+    /// `segment_service::polls_per_measure` such polls. Requests that are parked are answered later.
+    power_histogram answer_ns;
 };
 
 /// The settings of a service.
@@ -188,6 +171,8 @@ public:
 
     /// The most requests served in one poll, so that growth and the heartbeat are served, too.
     static constexpr std::uint32_t batch = 256;
+    /// Of so many polls that found a request, one is measured: two reads of the clock take as long as half a request.
+    static constexpr std::uint32_t polls_per_measure = 16;
 
 private:
     /// A grant that waits, without its word in the ring: the slot and its tag are enough to answer it.

@@ -69,6 +69,12 @@ auto checked(const Impl& of, Call call) -> decltype(call()) {
     return call();
 }
 
+/// The same for a call that others, and commands of the live page, must not overlap.
+template <class Impl, class Call>
+auto checked_alone(Impl& of, Call call) -> decltype(call()) {
+    return checked(of, [&] { return of.alone(call); });
+}
+
 }  // namespace
 
 heap::heap(std::unique_ptr<impl> i) : impl_{std::move(i)} {}
@@ -140,23 +146,23 @@ absl::StatusOr<chunk_usage> heap::chunks() {
     return checked(*impl_, [&] { return impl_->chunks(); });
 }
 absl::Status heap::validate(std::span<const held_block> held) {
-    return checked(*impl_, [&] { return impl_->validate(held); });
+    return checked_alone(*impl_, [&] { return impl_->validate(held); });
 }
 absl::Status heap::trim() {
-    return checked(*impl_, [&] { return impl_->trim(); });
+    return checked_alone(*impl_, [&] { return impl_->trim(); });
 }
 absl::Status heap::reserve(std::uint64_t bytes) {
-    return checked(*impl_, [&] { return impl_->reserve(bytes); });
+    return checked_alone(*impl_, [&] { return impl_->reserve(bytes); });
 }
 absl::StatusOr<migration> heap::migrate(void* stream) {
-    return checked(*impl_, [&] { return impl_->migrate(stream); });
+    return checked_alone(*impl_, [&] { return impl_->migrate(stream); });
 }
 absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
-    return checked(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
+    return checked_alone(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
 }
 absl::Status heap::demote(void* at, std::uint64_t bytes) { return prefetch(at, bytes, memory_tier::host); }
 absl::Status heap::advise(void* at, std::uint64_t bytes, managed_advice what) {
-    return checked(*impl_, [&] { return impl_->advise(at, bytes, what); });
+    return checked_alone(*impl_, [&] { return impl_->advise(at, bytes, what); });
 }
 absl::StatusOr<std::uint64_t> heap::mark_live_blocks() {
     return checked(*impl_, [&] { return impl_->mark_live_blocks(); });
@@ -247,6 +253,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     if (!status.ok()) {
         return status;
     }
+    result->start_monitor();
     return result;
 }
 
@@ -261,11 +268,13 @@ absl::Status heap::impl::check_process() const {
         process_, ::getpid()));
 }
 
-/// Threads end in this order: the one that calls the application, the service, which uses `growth_`, growth, which uses
-/// the backing, and the log's, which passes on what they have reported and reads the service's counters. No thread of
-/// the heap runs when the members are destroyed.
+/// Threads end in this order: the one that calls the application, those that look, the service, which uses `growth_`,
+/// growth, which uses the backing, and the log's, which passes on what they have reported and reads the service's
+/// counters. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
     watch_.reset();
+    monitor_.reset();
+    print_statistics();
     thread_.reset();
     if (events_) {
         growth_->stop();
@@ -476,10 +485,11 @@ absl::StatusOr<statistics> heap::impl::stats() {
     // The device keeps several copies of each counter.
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
-    // Counters that the list marks as counted have the statistic's name; the others are computed below.
+    add_host_statistics(s);
+    // Counters that the list marks as the device's have the statistic's name; the others are computed below.
 #define ORCHARD_STATISTIC(source, name, ...) ORCHARD_STATISTIC_##source(name)
 #define ORCHARD_STATISTIC_device(name) s.name = sum(counter::name);
-#define ORCHARD_STATISTIC_service(name) s.name = service_->counters().name.get();
+#define ORCHARD_STATISTIC_service(name)
 #define ORCHARD_STATISTIC_computed(name)
 #include "runtime/statistics/statistics.def"
 #undef ORCHARD_STATISTIC
@@ -522,24 +532,6 @@ absl::StatusOr<statistics> heap::impl::stats() {
     if (!stored.ok()) {
         return stored;
     }
-    const service_counters& service = service_->counters();
-    s.service_polls = service.polls.get();
-    s.service_sleeps = thread_->sleeps();
-    s.peak_committed_bytes = service.peak_segments_committed.get() << segment_shift;
-    s.host_bytes = service.segments_on_host.get() << segment_shift;
-    s.released_bytes = service.segments_released.get() << segment_shift;
-    s.committed_bytes = s.segments_committed << segment_shift;
-    s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
-    s.range_bytes = std::uint64_t{view.segments} << segment_shift;
-    const memory_use use = memory_->use();
-    s.metadata_bytes = use.metadata_bytes;
-    s.moved_to_device_bytes = use.moved_to_device;
-    s.moved_to_host_bytes = use.moved_to_host;
-    s.spare_bytes = use.spare_bytes;
-    if (memory_->can_move()) {
-        s.host_bytes = use.host_bytes;  // the service knows where memory was committed, not where it has moved
-    }
-    s.callback_exceptions = callback_exceptions_.load(std::memory_order_relaxed);
     return s;
 }
 

@@ -11,6 +11,7 @@
 ///       service_        answers requests; `thread_` runs it
 ///       host_blocks_    blocks that the host allocates and frees
 ///       watch_          the thread of `on_failure`, if there is one
+///       monitor_        the threads of the live page and of the option `verbose`, if one of them is on
 ///
 /// The functions that users call run on the caller's thread. A job that changes the service's structures runs on the
 /// service's thread (`run`); a call of the backing for growth is made by the growth thread alone.
@@ -18,6 +19,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,7 @@
 #include "runtime/heap/heap.hpp"
 #include "runtime/heap/heap_events.hpp"
 #include "runtime/heap/heap_memory.hpp"
+#include "runtime/heap/heap_monitor.hpp"
 #include "runtime/heap/host_blocks.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "uvm/memory/backing.hpp"
@@ -48,6 +51,7 @@ namespace orchard {
 ///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
 ///     heap_events.cpp        events, marks for tools, mark_live_blocks
+///     heap_live.cpp          the live page and its commands, verbose, show_stats
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
 /// `heap` is moved, so that threads and callbacks may hold it.
@@ -89,6 +93,14 @@ public:
     absl::Status close();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
+
+    /// Returns the result of `call`, which no other such call of this heap overlaps: those of the application, and
+    /// those that a reader of the live page has sent.
+    template <class Call>
+    auto alone(Call call) {
+        const std::scoped_lock lock(alone_);
+        return call();
+    }
 
     /// The options with the values that the heap chose; the device, with the reason for it; the view for kernels.
     /// Constant after `make`, so that any thread may read them.
@@ -145,6 +157,16 @@ private:
     std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
 
+    // Of heap_live.cpp, described there.
+    static std::uint32_t next_number();
+    void add_host_statistics(statistics& s) const;
+    void look(live_state& s) const;
+    void start_monitor();
+    absl::StatusOr<std::string> perform(const live::request& r);
+    absl::StatusOr<std::string> control_trace(bool start, const std::string& file);
+    absl::StatusOr<std::string> dump_to(const std::string& path);
+    void print_statistics();
+
     // Each copies or asks; described at their definitions.
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
     absl::Status read_samples(std::size_t segments);
@@ -180,6 +202,10 @@ private:
     // Relaxed: a count, raised by the thread of `watch_`.
     std::atomic<std::uint64_t> callback_exceptions_{0};
     std::unique_ptr<failure_watch> watch_;
+    const std::uint32_t number_ = next_number();  ///< of the heap in its process
+    std::mutex alone_;
+    absl::Status live_page_error_;  ///< why there is no page although the option asks for one
+    std::unique_ptr<heap_monitor> monitor_;
 };
 
 }  // namespace orchard
