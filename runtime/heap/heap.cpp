@@ -291,7 +291,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     // Blocks of a published algorithm are not guarded.
     if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
-        view.hardened = values.hardened;
+        view.instrumented = static_cast<std::uint32_t>(values.hardened);
         view.quarantine_slots = device::quarantine::slots_for(segments);
         view.fill = values.fill;
         if (values.placement_seed == 0) {
@@ -340,7 +340,7 @@ absl::Status heap::impl::lay_out_metadata() {
     auto board = memory_->allocate_host_visible(sizeof(*view.failures));
     status.Update(board.status());
     view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
-    if (view.hardened != hardening::off) {
+    if (view.is_hardened()) {
         place(view.quarantined, 1);
         auto faults = memory_->allocate_host_visible(sizeof(*view.block_faults));
         status.Update(faults.status());
@@ -408,7 +408,7 @@ absl::Status heap::impl::start_service() {
         std::make_unique<growth>(*memory_, extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                  [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
-    const bool guards = view.hardened == hardening::guard;
+    const bool guards = view.level() == hardening::guard;
     if (guards) {
         growth_->fence_extents();
     }

@@ -88,7 +88,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
-    if (view.hardened != hardening::off) {
+    if (view.is_hardened()) {
         return absl::FailedPreconditionError(
             "a heap with the option hardened gives blocks to kernels alone, since the host writes no guards; allocate "
             "in "
