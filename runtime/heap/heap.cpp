@@ -179,6 +179,9 @@ absl::Status heap::on_failure(std::function<void(const failure&)> report) {
 }
 std::uintptr_t heap::first_invalid_free() { return impl_->check_process().ok() ? impl_->first_invalid_free() : 0; }
 std::vector<block_fault> heap::block_faults() const { return impl_->block_faults(); }
+absl::StatusOr<std::vector<site_usage>> heap::sites() {
+    return checked(*impl_, [&] { return impl_->sites(); });
+}
 absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });
 }
@@ -257,6 +260,7 @@ heap::impl::~impl() {
     thread_.reset();
     service_.reset();
     growth_.reset();
+    events_.reset();
 }
 
 simt::executor heap::impl::own_executor() const {
@@ -349,6 +353,14 @@ absl::Status heap::impl::lay_out_metadata() {
     if (memory_->can_move()) {
         place(view.samples, segments);
     }
+    auto events = heap_events::make(values, *memory_, executor.kind == simt::device_kind::cuda,
+                                    walk_.algorithm == device::page_policy::default_walk);
+    status.Update(events.status());
+    if (events.ok() && *events != nullptr) {
+        events_ = *std::move(events);
+        view.events = events_->ring();
+        view.instrumented |= events_->reports_blocks() ? device::heap_view::reporting : 0;
+    }
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
@@ -430,11 +442,22 @@ absl::Status heap::impl::start_service() {
     if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
+    if (events_ != nullptr) {
+        events_->start();
+    }
     growth_->start();
     make_host_blocks();
     thread_ = std::make_unique<service_thread>(*service_, values.service_core, values.service_spin, values.decay,
                                                executor.kind == simt::device_kind::emulated);
     return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
+    if (events_ == nullptr) {
+        return absl::FailedPreconditionError(
+            "sites: the heap does not count blocks by tag; set the option sites (ORCHARD_SITES, --sites)");
+    }
+    return events_->sites(values.request_timeout);
 }
 
 /// The service first: a request that is posted meanwhile is answered `closing`. Then the flags of the device: those

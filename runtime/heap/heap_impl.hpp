@@ -29,6 +29,7 @@
 #include "host/segment_service.hpp"
 #include "host/service_thread.hpp"
 #include "runtime/heap/failure_watch.hpp"
+#include "runtime/heap/heap_events.hpp"
 #include "runtime/heap/heap.hpp"
 #include "runtime/heap/heap_memory.hpp"
 #include "runtime/heap/host_blocks.hpp"
@@ -80,6 +81,7 @@ public:
     std::uintptr_t first_invalid_free();
     [[nodiscard]] std::vector<block_fault> block_faults() const;
     absl::Status close();
+    absl::StatusOr<std::vector<site_usage>> sites();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
 
@@ -158,6 +160,7 @@ private:
     std::vector<double> heat_;
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
+    std::unique_ptr<heap_events> events_;  ///< null: nobody listens
     std::unique_ptr<growth> growth_;
     std::unique_ptr<segment_service> service_;
     std::unique_ptr<service_thread> thread_;

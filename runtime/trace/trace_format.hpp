@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "host/events/event.hpp"
-#include "host/events/event_queue.hpp"
+#include "host/events/event_mode.hpp"
 
 namespace orchard {
 

@@ -18,6 +18,10 @@ namespace orchard {
 
 using namespace detail::trace;
 
+namespace {
+constexpr std::size_t most_tags = 65'536;
+}  // namespace
+
 trace_writer::trace_writer(std::string path, std::FILE* file, std::uint64_t limit)
     : path_{std::move(path)}, file_{file}, limit_{limit} {}
 
@@ -53,6 +57,9 @@ void trace_writer::take(std::span<const event> events) {
         if (is_full_) {
             ++counts_.beyond_limit;
             continue;
+        }
+        if (e.kind == event_kind::block_tagged && e.detail != 0 && tags_.size() < most_tags) {
+            tags_.insert(e.detail);
         }
         encode(e, state_, content_);
         ++in_section_;

@@ -2,11 +2,11 @@
 // Copyright the Orchard authors.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,6 +40,8 @@ public:
     /// Returns the counts so far; of the log's thread, and after `finish`.
     [[nodiscard]] const trace_counts& counts() const { return counts_; }
     [[nodiscard]] std::uint64_t bytes() const { return written_; }
+    /// Returns the tags of blocks, but for 0, at most 65,536 of them.
+    [[nodiscard]] const std::set<std::uint32_t>& tags() const { return tags_; }
 
 private:
     trace_writer(std::string path, std::FILE* file, std::uint64_t limit);
@@ -53,6 +55,7 @@ private:
     bool is_full_ = false;
     absl::Status status_;
     trace_counts counts_;
+    std::set<std::uint32_t> tags_;
     std::string content_;
     std::uint32_t in_section_ = 0;
     detail::trace::delta_state state_;
