@@ -71,8 +71,8 @@ inline ORCHARD_NOINLINE void report_free(const guarded_call& c) {
 /// The first step of `free` in an instrumented heap. Reports the block `p`, if the heap reports blocks. In a hardened
 /// heap, checks it, puts it into the quarantine, and returns the address of the block that leaves the quarantine in its
 /// place, whose memory the caller frees as in any heap; null if none does, or if `p` is no block in use. Else returns
-/// `p`. Any lanes call it, each for its own block. Cost: a report; in a hardened heap some 20 loads, three atomics, up to 256 B read and 1 KiB
-/// written and read.
+/// `p`. Any lanes call it, each for its own block. Cost: a report; in a hardened heap some 20 loads, three atomics, up
+/// to 256 B read and 1 KiB written and read.
 inline ORCHARD_NOINLINE void* release_instrumented(const heap_view& h, const void* p) {
     guarded_call c(h, p);
     if (h.reports_blocks()) {
@@ -142,8 +142,8 @@ inline ORCHARD_NOINLINE void tag_instrumented(const heap_view& h, const void* p,
     }
 }
 
-/// Gives the block `to` the tag of the block `from`, both in use. Any lanes call it, each for its own blocks. The report
-/// names the other block, as the device knows a tag only in a guard.
+/// Gives the block `to` the tag of the block `from`, both in use. Any lanes call it, each for its own blocks. The
+/// report names the other block, as the device knows a tag only in a guard.
 inline ORCHARD_NOINLINE void copy_tag(const heap_view& h, const void* from, const void* to) {
     guarded_call c(h, from);
     if (h.is_hardened() && read_block_in_use(c)) {

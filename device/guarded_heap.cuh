@@ -43,8 +43,8 @@ inline ORCHARD_FN void* find_page(const heap_view& h, std::uint64_t bytes, std::
     return slow::search_page(*h.self, here, group, page_class, bytes, h.segments);
 }
 
-/// Returns the class of a page for a block of `bytes` bytes and its guard, if it has one; `chunk_class` if no page holds
-/// both.
+/// Returns the class of a page for a block of `bytes` bytes and its guard, if it has one; `chunk_class` if no page
+/// holds both.
 inline ORCHARD_NOINLINE std::uint32_t class_of_instrumented(const heap_view& h, std::uint64_t alignment,
                                                             std::uint64_t bytes) {
     return bytes > largest_page_bytes ? chunk_class : class_of_aligned(alignment, bytes + guard_bytes_of(h));

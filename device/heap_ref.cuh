@@ -64,10 +64,11 @@ public:
         return allocate(bytes, page_class, 16);
     }
 
-    /// The same, with a tag that the program chooses, for example a number for each kind of object, or `ORCHARD_SITE`: a
-    /// hardened heap's report of a fault of this block names it (`block_fault::tag`), and traces and `heap::sites` count
-    /// by it. Of a tag above `max_block_tag` the lower 22 bits count. `realloc` keeps it. Other heaps ignore it. Cost:
-    /// `malloc`; in a hardened heap some ten loads and three stores more, in one that reports blocks a second report.
+    /// The same, with a tag that the program chooses, for example a number for each kind of object, or `ORCHARD_SITE`:
+    /// a hardened heap's report of a fault of this block names it (`block_fault::tag`), and traces and `heap::sites`
+    /// count by it. Of a tag above `max_block_tag` the lower 22 bits count. `realloc` keeps it. Other heaps ignore it.
+    /// Cost: `malloc`; in a hardened heap some ten loads and three stores more, in one that reports blocks a second
+    /// report.
     ORCHARD_INLINE void* malloc(std::uint64_t bytes, std::uint32_t tag) const {
         void* const p = malloc(bytes);
         if (view_.instrumented != 0 && p != nullptr) {
@@ -136,10 +137,10 @@ public:
     ///
     /// The advice is given to a chunk that takes 2 MiB or more, for all lanes together; its length is then rounded up
     /// to whole VA blocks of 2 MiB, since a VA block has one advice. It is ignored for smaller chunks; in heaps whose
-    /// backing is not managed; for linear arrays of a heap that is hardened or reports its blocks; and after a failure for lack of memory, if the
-    /// second attempt finds memory on the device. Memory that was freed and waits in the segment cache keeps its advice
-    /// and may serve another request with it; with the option `cached_segments` = 0 the next request returns it to the
-    /// host.
+    /// backing is not managed; for linear arrays of a heap that is hardened or reports its blocks; and after a failure
+    /// for lack of memory, if the second attempt finds memory on the device. Memory that was freed and waits in the
+    /// segment cache keeps its advice and may serve another request with it; with the option `cached_segments` = 0 the
+    /// next request returns it to the host.
     ///
     /// Cost: a request to the host for each chunk, also if the segment cache has memory, and a few calls of the driver,
     /// which the growth thread makes. It waits for these, at most until the host counts them as blocked

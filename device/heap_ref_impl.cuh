@@ -183,7 +183,7 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
         return nullptr;
     }
     return view_.instrumented != 0 ? device::instrumented_malloc(view_, bytes, alignment)
-                                            : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+                                   : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 template <class T, class... Args>

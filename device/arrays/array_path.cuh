@@ -31,8 +31,8 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
     return simt::reduce_add(r.mask, counted) < least_interleaved_bytes;
 }
 
-/// Reports a lane's new array. In reports, an array is named by the offset of its sub-array plus the lane in the order of
-/// the record. No two arrays have the same name: a sub-array is longer than its last lane's number.
+/// Reports a lane's new array. In reports, an array is named by the offset of its sub-array plus the lane in the order
+/// of the record. No two arrays have the same name: a sub-array is longer than its last lane's number.
 inline ORCHARD_NOINLINE void report_array(const lanes_request& r) {
     report_block(r.h, device_event::block_allocated, r.h.offset_of(r.block) + r.position, r.bytes, 0);
 }

@@ -159,8 +159,8 @@ inline ORCHARD_NOINLINE void guard_block(const heap_view& h, void* p, std::uint6
     write_guard(c);
 }
 
-/// Finishes a new block of an instrumented heap, as the caller's last step: guards it (`guard_block`), and reports it. A
-/// macro-like function, as a further level of calls would add to the registers of every kernel.
+/// Finishes a new block of an instrumented heap, as the caller's last step: guards it (`guard_block`), and reports it.
+/// A macro-like function, as a further level of calls would add to the registers of every kernel.
 ORCHARD_INLINE void instrument_block(const heap_view& h, void* p, std::uint64_t usable, std::uint64_t wanted) {
     if (h.is_hardened()) {
         guard_block(h, p, usable, wanted);

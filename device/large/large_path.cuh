@@ -113,8 +113,8 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
     return r.block;
 }
 
-/// The same for a chunk that is to be advised, in a heap that is not instrumented. The advice is given if the chunk has 2
-/// MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
+/// The same for a chunk that is to be advised, in a heap that is not instrumented. The advice is given if the chunk has
+/// 2 MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
 inline ORCHARD_NOINLINE void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                                      advice_code advice) {
     chunk_request r{h, 0, bytes, alignment};

@@ -76,7 +76,7 @@ struct event_ring {
 
     alignas(128) simt::host_word<std::uint64_t>* words;  ///< [words_a_slot][slots]
     simt::host_word<std::uint64_t>* progress;
-    std::uint64_t slots;       ///< a power of two, at least 32
+    std::uint64_t slots;  ///< a power of two, at least 32
     std::uint32_t log_slots;
     std::uint64_t timeout_ns;  ///< how long a group waits for the host's next progress
 };

@@ -64,17 +64,20 @@ ORCHARD_INLINE void write_slot(const event_ring& r, std::uint64_t ticket, std::u
     word->store<order::relaxed>(event_words::word(mark, event_words::what(kind, detail, thread)));
 }
 
-/// Sets the group of a report: the lanes that are here for the same ring, as converged lanes may use different heaps. Any
-/// lanes call it.
+/// Sets the group of a report: the lanes that are here for the same ring, as converged lanes may use different heaps.
+/// Any lanes call it.
 inline ORCHARD_NOINLINE void form_group_of(event_call& e) {
     e.group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(&e.ring));
-    simt::sync(e.group);  // the blocks that the lanes have got are there before the leader takes the tickets
+    // The blocks that the lanes have got are there before the leader takes the tickets.
+    if (!simt::mutation::is(fault::event_sync)) {
+        simt::sync(e.group);
+    }
 }
 
 /// Takes the tickets of the group, and waits until there is room for them: sets `e.ticket` and `e.end`. Gives up, and
-/// breaks the ring, if the host reads nothing for `timeout_ns`; then `e.end` is 0, and the events of the group are lost.
-/// The tickets stay taken, so that the host sees a gap, at which the trace ends. The leader calls it alone. Cost: two
-/// loads and an atomic whose result is awaited; once for each time that the ring was filled, a read of host memory.
+/// breaks the ring, if the host reads nothing for `timeout_ns`; then `e.end` is 0, and the events of the group are
+/// lost. The tickets stay taken, so that the host sees a gap, at which the trace ends. The leader calls it alone. Cost:
+/// two loads and an atomic whose result is awaited; once for each time that the ring was filled, a read of host memory.
 inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
     const auto count = static_cast<std::uint32_t>(simt::popcount(e.group));
     if (e.ring.is_broken.load<order::relaxed>() != 0) {
@@ -84,7 +87,8 @@ inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
     // Relaxed: what orders the tickets of two threads is what hands the block from one to the other (see above).
     e.ticket = e.ring.ticket.fetch_add<order::relaxed>(count);
     e.end = e.ticket + count;
-    if (e.end <= e.ring.room.load<order::acquire>()) {  // pairs with `read_progress`
+    if (e.end <= e.ring.room.load<order::acquire>() ||
+        simt::mutation::is(fault::event_room)) {  // pairs with `read_progress`
         return;
     }
     ORCHARD_NO_UNROLL
@@ -114,7 +118,9 @@ inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
 inline ORCHARD_NOINLINE void write_slots(event_call& e) {
     const bool has_room = from_leader(e.group, static_cast<std::uint32_t>(e.end != 0)) != 0;
     e.ticket = from_leader(e.group, e.ticket) + static_cast<std::uint64_t>(simt::rank_in(e.group));
-    simt::sync(e.group);
+    if (!simt::mutation::is(fault::event_sync)) {
+        simt::sync(e.group);
+    }
     if (has_room) {
         write_slot(e.ring, e.ticket, e.at, e.bytes, e.kind, e.detail);
     }

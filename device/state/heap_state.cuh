@@ -339,8 +339,9 @@ struct heap_view {
     std::uint32_t cache_target = 64;  ///< segments to keep cached; 0: every request goes to the host
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
-    /// Nonzero if `malloc`, `free` and the calls built on them do more than in an ordinary heap: the level of `hardened`,
-    /// and `reporting` if they report blocks (`report_block`). One test of this word leads away from the fast paths.
+    /// Nonzero if `malloc`, `free` and the calls built on them do more than in an ordinary heap: the level of
+    /// `hardened`, and `reporting` if they report blocks (`report_block`). One test of this word leads away from the
+    /// fast paths.
     std::uint32_t instrumented = 0;
     /// Bitmaps and lines of portions may contain garbage when they are committed; the first thread that needs a part of
     /// them clears it.
@@ -382,16 +383,14 @@ struct heap_view {
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
     device_word<std::uint32_t>* samples =
-        nullptr;             ///< [segments]: accesses (`heap_ref::note_access`); null: none count
-    mailbox_client mailbox;  ///< to the host's service
+        nullptr;                   ///< [segments]: accesses (`heap_ref::note_access`); null: none count
+    mailbox_client mailbox;        ///< to the host's service
     event_ring* events = nullptr;  ///< of a heap that reports events; else null
 
     static constexpr std::uint32_t level_mask = 3;
     static constexpr std::uint32_t reporting = 4;
     /// Returns the level of the option `hardened`.
-    [[nodiscard]] ORCHARD_INLINE hardening level() const {
-        return static_cast<hardening>(instrumented & level_mask);
-    }
+    [[nodiscard]] ORCHARD_INLINE hardening level() const { return static_cast<hardening>(instrumented & level_mask); }
     [[nodiscard]] ORCHARD_INLINE bool is_hardened() const { return (instrumented & level_mask) != 0; }
     /// Returns whether every block that is allocated or freed is reported to the host.
     [[nodiscard]] ORCHARD_INLINE bool reports_blocks() const { return (instrumented & reporting) != 0; }

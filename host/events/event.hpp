@@ -58,9 +58,8 @@ inline constexpr std::uint32_t host_thread = 0xffffffffu;
 /// Returns the name of a kind, as texts and traces have it: `grant`, `block_freed`.
 constexpr std::string_view name_of(event_kind kind) {
     constexpr std::string_view names[event_kinds] = {
-        "grant", "give_back", "park",        "refuse",       "commit",   "decommit",        "commit_failed",
-        "move",  "trim",      "slab_opened", "slab_retired", "shortage", "block_allocated", "block_freed",
-        "block_tagged"};
+        "grant", "give_back",   "park",         "refuse",   "commit",          "decommit",    "commit_failed", "move",
+        "trim",  "slab_opened", "slab_retired", "shortage", "block_allocated", "block_freed", "block_tagged"};
     const auto k = static_cast<std::uint8_t>(kind);
     return k < event_kinds ? names[k] : "unknown";
 }

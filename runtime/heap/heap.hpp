@@ -232,10 +232,10 @@ public:
     /// Frees still work. Kernels may run. Closing twice is allowed. Errors: the device's own.
     absl::Status close();
 
-    /// Returns what the blocks of each tag take: bytes and blocks in use, peak, counts; the most bytes in use first. For
-    /// heaps with the option `sites`. What kernels that have ended have done is counted. `leak_report` makes a text of it.
-    /// Errors: FailedPrecondition without that option; DeadlineExceeded if the events of kernels are not all read within
-    /// `request_timeout`.
+    /// Returns what the blocks of each tag take: bytes and blocks in use, peak, counts; the most bytes in use first.
+    /// For heaps with the option `sites`. What kernels that have ended have done is counted. `leak_report` makes a text
+    /// of it. Errors: FailedPrecondition without that option; DeadlineExceeded if the events of kernels are not all
+    /// read within `request_timeout`.
     absl::StatusOr<std::vector<site_usage>> sites();
 
     /// Loads kernels that are function objects (those of `simt::launch`). On CUDA, the first launch of a kernel that is

@@ -98,7 +98,8 @@ absl::Status heap_events::make_ring(const options& values, bool on_cuda) {
 
 absl::StatusOr<std::uint64_t> heap_events::read_tickets() {
     simt::device_word<std::uint64_t> tickets(0);
-    absl::Status s = memory_.read(static_cast<void*>(&tickets), static_cast<const void*>(&ring_->ticket), sizeof(tickets));
+    absl::Status s =
+        memory_.read(static_cast<void*>(&tickets), static_cast<const void*>(&ring_->ticket), sizeof(tickets));
     if (!s.ok()) {
         return s;
     }

@@ -41,7 +41,8 @@ public:
 
     /// Starts the log's thread. Errors: throws std::system_error if no thread can be started.
     void start() { log_.start(); }
-    /// Ends the log and the trace. No kernel runs, and the heap's threads have ended. Errors: those of the trace's file.
+    /// Ends the log and the trace. No kernel runs, and the heap's threads have ended. Errors: those of the trace's
+    /// file.
     absl::Status end();
 
     /// Notes a block that the host has allocated, or is about to free (`kernel_events::add_of_host`). Errors: the

@@ -81,7 +81,8 @@ std::size_t kernel_events::drain(std::span<event> out, std::uint64_t* lost) {
     return count;
 }
 
-absl::Status kernel_events::add_of_host(const event& e, absl::FunctionRef<absl::StatusOr<std::uint64_t>()> read_ticket) {
+absl::Status kernel_events::add_of_host(const event& e,
+                                        absl::FunctionRef<absl::StatusOr<std::uint64_t>()> read_ticket) {
     const std::scoped_lock lock(mutex_);
     const auto ticket = read_ticket();
     if (!ticket.ok()) {

@@ -44,7 +44,10 @@ void site_table::count(const live_blocks::change& c) {
     switch (c.what) {
         case effect::none: return;
         case effect::unknown: ++missing_; return;
-        case effect::doubled: ++missing_; remove(sites_[c.before.tag], c.before); [[fallthrough]];
+        case effect::doubled:
+            ++missing_;
+            remove(sites_[c.before.tag], c.before);
+            [[fallthrough]];
         case effect::allocated: {
             site_usage& s = sites_[c.after.tag];
             add(s, c.after);
@@ -81,9 +84,8 @@ std::vector<site_usage> site_table::usage() const {
     for (site_usage& s : all) {
         s.name = name_of_tag(s.tag);
     }
-    std::ranges::sort(all, std::greater{}, [](const site_usage& s) {
-        return std::tuple(s.live_bytes, s.allocated_bytes, s.tag);
-    });
+    std::ranges::sort(all, std::greater{},
+                      [](const site_usage& s) { return std::tuple(s.live_bytes, s.allocated_bytes, s.tag); });
     return all;
 }
 
@@ -104,9 +106,9 @@ std::string leak_report(const std::vector<site_usage>& sites) {
             blocks += s.live_blocks;
         }
     }
-    return blocks == 0 ? ""
-                       : absl::StrFormat("blocks that were not freed: %d, %s in all\n%s", blocks, format_bytes(bytes),
-                                         text);
+    return blocks == 0
+               ? ""
+               : absl::StrFormat("blocks that were not freed: %d, %s in all\n%s", blocks, format_bytes(bytes), text);
 }
 
 }  // namespace orchard

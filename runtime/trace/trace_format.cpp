@@ -44,11 +44,13 @@ void put_text(std::string& out, std::string_view text) {
 
 }  // namespace
 
-std::uint32_t crc32(std::string_view text) {
+std::uint32_t crc32(std::string_view first, std::string_view second) {
     static constexpr auto table = remainders();
     std::uint32_t r = ~0u;
-    for (const char c : text) {
-        r = table[(r ^ static_cast<std::uint8_t>(c)) & 0xff] ^ r >> 8;
+    for (const std::string_view text : {first, second}) {
+        for (const char c : text) {
+            r = table[(r ^ static_cast<std::uint8_t>(c)) & 0xff] ^ r >> 8;
+        }
     }
     return ~r;
 }
@@ -57,7 +59,7 @@ std::string section(std::string_view kind, std::uint32_t events, std::string_vie
     std::string out(kind);
     put_word(out, static_cast<std::uint32_t>(content.size()));
     put_word(out, events);
-    put_word(out, crc32(content));
+    put_word(out, crc32(out, content));
     out.append(content);
     return out;
 }
@@ -120,9 +122,9 @@ bool decode(std::string_view content, trace_counts& counts) {
 void encode(const event& e, delta_state& state, std::string& out) {
     const auto kind = static_cast<std::uint8_t>(e.kind);
     std::uint64_t& bytes = state.bytes_of[kind & kind_mask];
-    const std::uint8_t flags = static_cast<std::uint8_t>((e.thread == state.last.thread ? same_thread : 0) |
-                                                         (e.detail == 0 ? no_detail : 0) |
-                                                         (e.bytes == bytes ? same_bytes : 0));
+    const std::uint8_t flags =
+        static_cast<std::uint8_t>((e.thread == state.last.thread ? same_thread : 0) | (e.detail == 0 ? no_detail : 0) |
+                                  (e.bytes == bytes ? same_bytes : 0));
     out.push_back(static_cast<char>(kind | flags));
     put_varint(out, zigzag(e.time_ns - state.last.time_ns));
     put_varint(out, zigzag(e.at - state.last.at));

@@ -5,12 +5,14 @@
 /// The format of trace files: the events of one heap, in a compact form that can be checked.
 ///
 ///     "\x89OTRACE\n" | version (4 bytes) | section "HEAD" | section "EVTS" ... | section "FOOT"
-///     section:  kind (4 letters) | bytes of the content (4) | events (4) | CRC-32 of the content (4) | content
+///     section:  kind (4 letters) | bytes of the content (4) | events (4) | CRC-32 (4) | content
 ///
-/// Numbers of 4 bytes are little-endian; all others are varints (varint.hpp).
+/// The checksum is that of the 12 bytes before it and of the content. Numbers of 4 bytes are little-endian; all others
+/// are varints (varint.hpp).
 ///
 ///     HEAD   mode, device, base, range, capacity, start time, then the options as JSON (length, text)
-///     EVTS   events, each encoded by its difference from the one before; the first one of a section from zeros, so that
+///     EVTS   events, each encoded by its difference from the one before; the first one of a section from zeros, so
+///     that
 ///            a section can be read without those before it
 ///     FOOT   events, lost, notes lost, beyond the limit, then the number of names, and of each its tag and text
 ///
@@ -52,9 +54,9 @@ struct trace_info {
 /// What the footer of a trace says.
 struct trace_counts {
     std::uint64_t events = 0;
-    std::uint64_t lost = 0;          ///< events without which a complete trace cannot be replayed
-    std::uint64_t lost_notes = 0;    ///< of slabs and shortages, which never wait
-    std::uint64_t beyond_limit = 0;  ///< events that came when the file had reached its limit
+    std::uint64_t lost = 0;                      ///< events without which a complete trace cannot be replayed
+    std::uint64_t lost_notes = 0;                ///< of slabs and shortages, which never wait
+    std::uint64_t beyond_limit = 0;              ///< events that came when the file had reached its limit
     std::map<std::uint32_t, std::string> names;  ///< of tags
 
     friend bool operator==(const trace_counts&, const trace_counts&) = default;
@@ -79,8 +81,8 @@ inline constexpr std::size_t full_section = std::size_t{64} << 10;
 /// No content is longer; a reader needs no more memory for a section.
 inline constexpr std::size_t longest_content = std::size_t{4} << 20;
 
-/// Returns the CRC-32 (of zlib, Ethernet) of a text.
-std::uint32_t crc32(std::string_view text);
+/// Returns the CRC-32 (of zlib, Ethernet) of one text after another.
+std::uint32_t crc32(std::string_view first, std::string_view second = {});
 
 /// Returns a whole section.
 std::string section(std::string_view kind, std::uint32_t events, std::string_view content);

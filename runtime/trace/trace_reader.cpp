@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 
 namespace orchard {
@@ -44,7 +45,7 @@ public:
     [[nodiscard]] std::uint64_t place() const { return place_; }
     /// Returns the error that something is wrong at the place where the last section begins.
     [[nodiscard]] absl::Status wrong(const std::string& what) const {
-        return absl::DataLossError(absl::StrFormat("%s: at byte %d: %s", name_, begin_, what));
+        return absl::DataLossError(absl::StrFormat("%s: at byte %d: %s", absl::CEscape(name_), begin_, what));
     }
 
     absl::Status check_prefix() {
@@ -83,14 +84,15 @@ public:
         if (s.content.size() < bytes) {
             return cut_off();
         }
-        if (crc32(s.content) != word_at(head, 12)) {
+        if (crc32(std::string_view(head).substr(0, 12), s.content) != word_at(head, 12)) {
             return wrong("the checksum of this section is wrong: the file is damaged");
         }
         return s;
     }
 
     [[nodiscard]] absl::Status cut_off() const {
-        return wrong("the trace is cut off here: the program that wrote it ended before its heap, or the disk was full");
+        return wrong(
+            "the trace is cut off here: the program that wrote it ended before its heap, or the disk was full");
     }
 
 private:
@@ -144,7 +146,8 @@ absl::StatusOr<trace_summary> read_trace(std::istream& from, const std::string& 
             return file.cut_off();
         }
         if (first != (s->kind == header_kind)) {
-            return file.wrong(first ? "the header is missing: the file is damaged" : "a second header: the file is damaged");
+            return file.wrong(first ? "the header is missing: the file is damaged"
+                                    : "a second header: the file is damaged");
         }
         if (first) {
             if (!decode(s->content, summary.info)) {
@@ -173,7 +176,7 @@ absl::StatusOr<trace_summary> read_trace(const std::string& path,
                                          const std::function<absl::Status(const std::vector<event>&)>& take) {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-        return absl::NotFoundError(absl::StrFormat("%s: %s", path, std::strerror(errno)));
+        return absl::NotFoundError(absl::StrFormat("%s: %s", absl::CEscape(path), std::strerror(errno)));
     }
     return read_trace(file, path, take);
 }

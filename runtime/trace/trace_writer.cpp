@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -40,7 +41,8 @@ absl::StatusOr<std::unique_ptr<trace_writer>> trace_writer::open(const std::stri
         if (fd >= 0) {
             ::close(fd);
         }
-        return absl::InvalidArgumentError(absl::StrFormat("trace: %s cannot be written: %s", path, std::strerror(why)));
+        return absl::InvalidArgumentError(
+            absl::StrFormat("trace: %s cannot be written: %s", absl::CEscape(path), std::strerror(why)));
     }
     auto made = std::unique_ptr<trace_writer>(new trace_writer(path, file, limit));
     std::string prefix(magic);
@@ -91,7 +93,7 @@ void trace_writer::write(std::string_view text) {
         return;
     }
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) {
-        status_ = absl::UnknownError(absl::StrFormat("trace: %s: %s", path_, std::strerror(errno)));
+        status_ = absl::UnknownError(absl::StrFormat("trace: %s: %s", absl::CEscape(path_), std::strerror(errno)));
     }
     written_ += text.size();
 }
@@ -105,7 +107,7 @@ absl::Status trace_writer::finish(std::uint64_t lost_notes, const std::map<std::
     counts_.names = names;
     write(section(footer_kind, 0, encode(counts_)));
     if (std::fclose(std::exchange(file_, nullptr)) != 0 && status_.ok()) {
-        status_ = absl::UnknownError(absl::StrFormat("trace: %s: %s", path_, std::strerror(errno)));
+        status_ = absl::UnknownError(absl::StrFormat("trace: %s: %s", absl::CEscape(path_), std::strerror(errno)));
     }
     return status_;
 }
