@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
+#include "host/events/reports.hpp"
 #include "host/heap_thread.hpp"
 #include "host/run_ring.hpp"
 #include "uvm/memory/backing.hpp"
@@ -111,6 +112,8 @@ public:
     growth(const growth&) = delete;
     growth& operator=(const growth&) = delete;
 
+    /// Reports events and activities from now on: `commit`, `decommit` and `commit_failed`. Called before `start`.
+    void report_to(const reports& to) { reports_ = to; }
     /// Any thread may take the line; each of its words says which thread writes it.
     [[nodiscard]] growth_line& line() { return line_; }
     /// Sets the most segments that can be committed at the same time, and whether the address range (`by_range`) or the
@@ -245,6 +248,8 @@ private:
     void begin_call() { busy_since_.store<simt::order::relaxed>(simt::clock_ns() | 1); }
     void end_call() { busy_since_.store<simt::order::relaxed>(0); }
     void note(absl::Status error);
+    std::uint64_t report_begin(activity what, std::uint32_t segments);
+    void report_end(activity what, event_kind kind, segment_run run, std::uint32_t detail, std::uint64_t begun_ns);
     /// Tells the thread to end after the call under way, and returns at once. Any thread may call it, several times.
     void ask_to_stop();
 
@@ -270,7 +275,8 @@ private:
     simt::host_word<std::uint32_t> stopping_{0};
     // Protects `error_`, which any thread may read.
     mutable std::mutex error_mutex_;
-    absl::Status error_;                 ///< the last error of the backing
+    absl::Status error_;  ///< the last error of the backing
+    reports reports_;
     std::optional<heap_thread> thread_;  ///< if `start` made one
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "host/events/reports.hpp"
 #include "host/extent_map.hpp"
 #include "host/growth.hpp"
 #include "host/mailbox_server.hpp"
@@ -96,6 +97,11 @@ public:
     /// Creates a service for all segments of `grower`, and takes over the memory that is committed already. Allocates
     /// all memory that the service will ever need. `grower` must outlive it, and has no other service.
     segment_service(mailbox_server server, growth& grower, const service_settings& settings = {});
+
+    /// Reports events and activities from now on: `grant`, `give_back`, `park` and `refuse`; `serve`, and waits. Called
+    /// before the first turn. Nothing is reported without this call.
+    void report_to(const reports& to) { reports_ = to; }
+    [[nodiscard]] const reports& reporting() const { return reports_; }
 
     /// One turn of the service: raises the heartbeat, takes over the memory that growth has committed, tries parked
     /// requests again, then serves at most `batch` requests and sends the responses. Returns the number of requests
@@ -224,6 +230,11 @@ private:
     bool take_back_portion(segment_index block, leaf_index first);
     std::optional<portion> place_tail(leaf_count leaves);
     void respond(const parked_request& p, segment_index first, std::uint32_t count);
+    void report_grant(const portion& place, std::uint32_t count, std::uint32_t slot);
+    void report(event_kind kind, std::uint64_t at, std::uint64_t bytes, std::uint32_t detail);
+    void report_wait(const parked_request& p);
+    void report_wait_end(const parked_request& p);
+    [[nodiscard]] std::uint64_t bytes_of(const parked_request& p) const;
     void reject_grant(const parked_request& p);
     /// Notes that memory became free: parked requests are tried again in the next turn, and device threads may ask
     /// again even if a commit is blocked.
@@ -287,6 +298,8 @@ private:
     std::uint32_t host_longest_ = 0;       ///< as `longest_`, for these calls
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
+    reports reports_;
+    std::uint64_t turn_ns_ = 0;  ///< time of the first event of this turn; 0: none yet
 };
 
 }  // namespace orchard

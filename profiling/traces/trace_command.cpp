@@ -17,7 +17,7 @@
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
 #include "runtime/text/text_table.hpp"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "runtime/trace/trace_convert.hpp"
 #include "runtime/trace/trace_reader.hpp"
 
@@ -42,14 +42,14 @@ struct trace_sums {
     std::uint64_t allocated_bytes = 0;
     std::uint64_t first_ns = 0;
     std::uint64_t last_ns = 0;
-    live_blocks blocks;
+    followed_blocks blocks;
 
     void take(const event& e) {
         ++of_kind[static_cast<std::size_t>(e.kind)];
         first_ns = first_ns == 0 ? e.time_ns : std::min(first_ns, e.time_ns);
         last_ns = std::max(last_ns, e.time_ns);
-        using effect = live_blocks::effect;
-        const live_blocks::change c = blocks.take(e);
+        using effect = followed_blocks::effect;
+        const followed_blocks::change c = blocks.take(e);
         unknown += c.what == effect::unknown || c.what == effect::doubled ? 1 : 0;
         if (c.what == effect::freed || c.what == effect::doubled) {
             live_bytes -= c.before.bytes;

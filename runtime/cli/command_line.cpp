@@ -33,6 +33,7 @@
 #include "runtime/cli/help_formatter.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/machine/version.hpp"
+#include "runtime/nvtx/domain.hpp"
 #include "runtime/options/nearest.hpp"
 
 namespace orchard::command_line {
@@ -211,7 +212,9 @@ int run(int argc, const char* const* argv, std::string_view commit) {
         return failed;
     }
     CLI::App app("Orchard: a dynamic memory manager for NVIDIA GPUs", "orchard");
-    app.set_version_flag("--version", absl::StrFormat("orchard %s (%s)", std::string(version_text), cuda_support()),
+    app.set_version_flag("--version",
+                         absl::StrFormat("orchard %s (%s; %s)", std::string(version_text), cuda_support(),
+                                         std::string(nvtx::description())),
                          "Print the version and what this build supports, and exit");
     app.formatter(std::make_shared<help_formatter>());  // the subcommands inherit it
     // 0 as well, so that the message about a missing one is this file's (`run_subcommand`).

@@ -158,6 +158,14 @@ absl::Status heap::demote(void* at, std::uint64_t bytes) { return prefetch(at, b
 absl::Status heap::advise(void* at, std::uint64_t bytes, managed_advice what) {
     return checked(*impl_, [&] { return impl_->advise(at, bytes, what); });
 }
+absl::StatusOr<std::uint64_t> heap::mark_live_blocks() {
+    return checked(*impl_, [&] { return impl_->mark_live_blocks(); });
+}
+void heap::unmark_live_blocks() {
+    if (impl_->check_process().ok()) {
+        impl_->unmark_live_blocks();
+    }
+}
 absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
     return checked(*impl_, [&] { return impl_->allocate_on_host(bytes); });
 }
@@ -189,9 +197,10 @@ absl::Status heap::close() {
 /// Only threads and tables of the host throw: the backing reports a lack of memory by a status.
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
                                                              std::unique_ptr<memory_driver> driver,
-                                                             const published_settings& walk) {
+                                                             const published_settings& walk,
+                                                             const event_listeners& listeners) {
     try {
-        return make_or_throw(values, supplied, std::move(driver), walk);
+        return make_or_throw(values, supplied, std::move(driver), walk, listeners);
     } catch (const std::system_error& error) {
         return no_thread("the heap", error);
     } catch (const std::bad_alloc&) {
@@ -203,7 +212,8 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const options& values,
                                                                       const supplied_memory& supplied,
                                                                       std::unique_ptr<memory_driver> driver,
-                                                                      const published_settings& walk) {
+                                                                      const published_settings& walk,
+                                                                      const event_listeners& listeners) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
@@ -211,6 +221,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     auto result = std::make_unique<impl>();
     result->values = values;
     result->walk_ = walk;
+    result->listeners_ = listeners;
     // Kept for `warnings`: `values` will have the backing that was chosen.
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->choice = *choice;
@@ -253,14 +264,21 @@ absl::Status heap::impl::check_process() const {
         process_, ::getpid()));
 }
 
-/// Threads end in this order: the one that calls the application, the service, which uses `growth_`, and growth, which
-/// uses the backing. No thread of the heap runs when the members are destroyed.
+/// Threads end in this order: the one that calls the application, the service, which uses `growth_`, growth, which uses
+/// the backing, and the log's, which passes on what they have reported and reads the service's counters. No thread of
+/// the heap runs when the members are destroyed.
 heap::impl::~impl() {
     watch_.reset();
     thread_.reset();
+    if (events_) {
+        growth_->stop();
+        if (trace_) {
+            trace_->end(events_->log());
+        }
+        events_.reset();
+    }
     service_.reset();
     growth_.reset();
-    events_.reset();
 }
 
 simt::executor heap::impl::own_executor() const {
@@ -353,14 +371,7 @@ absl::Status heap::impl::lay_out_metadata() {
     if (memory_->can_move()) {
         place(view.samples, segments);
     }
-    auto events = heap_events::make(values, *memory_, executor.kind == simt::device_kind::cuda,
-                                    walk_.algorithm == device::page_policy::default_walk);
-    status.Update(events.status());
-    if (events.ok() && *events != nullptr) {
-        events_ = *std::move(events);
-        view.events = events_->ring();
-        view.instrumented |= events_->reports_blocks() ? device::heap_view::reporting : 0;
-    }
+    status.Update(make_trace());
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
@@ -442,22 +453,12 @@ absl::Status heap::impl::start_service() {
     if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
-    if (events_ != nullptr) {
-        events_->start();
-    }
+    listen();
     growth_->start();
     make_host_blocks();
     thread_ = std::make_unique<service_thread>(*service_, values.service_core, values.service_spin, values.decay,
                                                executor.kind == simt::device_kind::emulated);
     return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
-    if (events_ == nullptr) {
-        return absl::FailedPreconditionError(
-            "sites: the heap does not count blocks by tag; set the option sites (ORCHARD_SITES, --sites)");
-    }
-    return events_->sites(values.request_timeout);
 }
 
 /// The service first: a request that is posted meanwhile is answered `closing`. Then the flags of the device: those
@@ -469,35 +470,6 @@ absl::Status heap::impl::close() {
     absl::Status status = write_closing(view.state);
     status.Update(memory_->write(&view.mailbox.device->rejection.flags, &flag, sizeof(flag)));
     return status;
-}
-
-/// Returns the counts, from a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread
-/// writes it.
-absl::StatusOr<heap::impl::mailbox_counts> heap::impl::count_posted() {
-    mailbox::device_part part;
-    if (absl::Status s = memory_->read(static_cast<void*>(&part), view.mailbox.device, sizeof(part)); !s.ok()) {
-        return s;
-    }
-    mailbox_counts counts{part.ticket.word.load<simt::order::relaxed>(), 0};
-    for (const auto& poller : part.poller) {
-        counts.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
-    }
-    return counts;
-}
-
-/// Returns OK if as many requests were answered and delivered as there were `before`.
-absl::Status heap::impl::check_settled(const mailbox_counts& before) {
-    const auto now = count_posted();
-    if (!now.ok()) {
-        return now.status();
-    }
-    const std::uint64_t left = mailbox::poller_word::flying(before.posted, now->delivered);
-    return left == 0
-               ? absl::OkStatus()
-               : absl::DeadlineExceededError(absl::StrFormat(
-                     "%d requests were not answered within %s; a kernel may still be asking, or the service does not "
-                     "answer",
-                     left, absl::FormatDuration(values.request_timeout)));
 }
 
 /// From three sources: the device's counters, in a copy of the state; the service's counters; and bitmaps and records,

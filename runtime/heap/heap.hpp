@@ -126,6 +126,20 @@ public:
     /// in time; the device's own.
     absl::Status trim();
 
+    /// Tells a checker that listens to NVTX's memory functions which blocks are live, and returns their number; 0, at
+    /// no cost, if none listens. From now on it reports each access of a kernel to memory of the heap that is in none
+    /// of these blocks. `compute-sanitizer --nvtx=yes` thereby finds the use of a block that an earlier kernel has
+    /// freed: call this after kernels that allocate or free, and before those that only use blocks (docs/nsight.md).
+    /// A kernel that allocates would be reported for its new blocks: call `unmark_live_blocks` before it. In a hardened
+    /// heap the quarantine is emptied.
+    ///
+    /// No kernel may use the heap meanwhile. Errors: FailedPrecondition if a published algorithm serves the heap;
+    /// DeadlineExceeded if kernels still wait for the service; the device's own. Cost, if a tool listens: copies the
+    /// descriptors, the bitmaps of slabs and the records of chunks, and one region of the tool for each block.
+    absl::StatusOr<std::uint64_t> mark_live_blocks();
+    /// Ends this: kernels may access all memory of the heap again. Does nothing after no `mark_live_blocks`.
+    void unmark_live_blocks();
+
     /// Commits memory until `bytes` are committed in total, so that kernels do not wait for commits. Kernels may run.
     /// Errors: ResourceExhausted if `bytes` exceed the budgets; DeadlineExceeded if a commit, or the service, takes
     /// longer than `request_timeout`; memory may then be committed later; the system's own. Cost: on a GPU about 0.1 ms

@@ -1,168 +1,176 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
+/// What a heap reports of itself; see heap_events.hpp. Also `heap::mark_live_blocks`, which tells tools the live
+/// blocks.
+
 #include "runtime/heap/heap_events.hpp"
 
-#include <bit>
-#include <map>
+#include <algorithm>
+#include <utility>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "device/simt/lane.cuh"
-#include "runtime/trace/site_names.hpp"
+#include "runtime/heap/detail_kernels.hpp"
+#include "runtime/heap/heap_impl.hpp"
+#include "runtime/heap/live_blocks.hpp"
 
 namespace orchard {
-namespace {
 
-/// Slots of the ring: 2 MiB of host memory. While the log's thread sleeps, up to 10 ms, kernels fill them before they
-/// wait.
-constexpr std::uint64_t ring_slots = std::uint64_t{1} << 16;
-
-/// Returns the options as a JSON object of texts.
-std::string json_of_options(const options& values) {
-    std::string text = "{";
-    for (const option_info& o : option_table(values)) {
-        std::string value;
-        for (const char c : o.value) {
-            if (c == '"' || c == '\\') {
-                value.push_back('\\');
-            }
-            value.append(static_cast<unsigned char>(c) < 0x20 ? absl::StrFormat("\\u%04x", c) : std::string(1, c));
+/// Registering the memory is the test for a tool that listens to memory alone.
+std::unique_ptr<heap_events> heap_events::make(const event_listeners& listeners, bool for_tools,
+                                               nvtx::address_range range, std::uint32_t slots,
+                                               std::function<nvtx::counter_values()> now) {
+    std::unique_ptr<tools> heard;
+    if (for_tools && nvtx::is_built()) {
+        heard = std::make_unique<tools>(range, slots, std::move(now));
+        if (!nvtx::is_attached() && !heard->memory.is_heard()) {
+            heard.reset();
         }
-        absl::StrAppend(&text, text.size() == 1 ? "" : ", ", "\"", o.name, "\": \"", value, "\"");
     }
-    return text + "}";
-}
-
-}  // namespace
-
-heap_events::~heap_events() { end().IgnoreError(); }
-
-absl::StatusOr<std::unique_ptr<heap_events>> heap_events::make(const options& values, backing& memory, bool on_cuda,
-                                                               bool has_kernels) {
-    if (values.trace.empty() && !values.sites) {
+    if (!heard && !listeners.any()) {
         return nullptr;
     }
-    // Sites count every block.
-    event_log_settings settings;
-    settings.mode = values.sites ? event_mode::complete : values.trace_mode;
-    auto made = std::unique_ptr<heap_events>(new heap_events(settings, memory));
-    if (has_kernels) {
-        if (absl::Status s = made->make_ring(values, on_cuda); !s.ok()) {
-            return s;
-        }
+    std::unique_ptr<heap_events> made(new heap_events(listeners.log));
+    made->tools_ = std::move(heard);
+    for (event_source* const source : listeners.sources) {
+        made->log_.add_source(*source);
     }
-    if (!values.trace.empty()) {
-        trace_info info;
-        info.mode = settings.mode;
-        info.on_cuda = on_cuda;
-        info.base = reinterpret_cast<std::uintptr_t>(memory.base());
-        info.range = std::uint64_t{memory.usable_segments()} << segment_shift;
-        info.capacity = values.capacity;
-        info.start_ns = simt::clock_ns();
-        info.options_json = json_of_options(values);
-        auto trace = trace_writer::open(values.trace, info, values.trace_limit);
-        if (!trace.ok()) {
-            return trace.status();
-        }
-        made->trace_ = *std::move(trace);
-        made->log_.add_sink(*made->trace_);
+    for (event_sink* const sink : listeners.sinks) {
+        made->log_.add_sink(*sink);
     }
-    if (values.sites) {
-        made->sites_ = std::make_unique<site_table>();
-        made->log_.add_sink(*made->sites_);
+    if (made->tools_) {
+        made->log_.add_sink(made->tools_->sink);
+        made->log_.on_start([] { nvtx::name_thread("events"); });
     }
     return made;
 }
 
-absl::Status heap_events::make_ring(const options& values, bool on_cuda) {
-    auto device = memory_.allocate_metadata(sizeof(device::event_ring));
-    auto host = memory_.allocate_host_visible(event_ring_memory::bytes_for(ring_slots));
-    if (!device.ok() || !host.ok()) {
-        return device.ok() ? host.status() : device.status();
+reports heap_events::of_service() {
+    return {&log_.add_queue(log_.settings().service_capacity), tools_ ? &tools_->ranges : nullptr};
+}
+reports heap_events::of_growth() { return {&log_.add_queue(), tools_ ? &tools_->ranges : nullptr}; }
+
+std::uint64_t heap_events::begin(activity what, std::uint64_t amount) {
+    if (tools_) {
+        tools_->ranges.begin(what, amount);
     }
-    const event_ring_memory slots = event_ring_memory::in(*host, ring_slots);
-    device::event_ring ring{};
-    ring.room.store<simt::order::relaxed>(ring_slots);
-    ring.words = slots.words;
-    ring.progress = slots.progress;
-    ring.slots = ring_slots;
-    ring.log_slots = std::countr_zero(ring_slots);
-    ring.timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
-    ring_ = static_cast<device::event_ring*>(*device);
-    kernels_ = std::make_unique<kernel_events>(slots, on_cuda);
-    log_.add_source(*kernels_);
-    return memory_.write(static_cast<void*>(ring_), &ring, sizeof(ring));
+    return simt::clock_ns();
 }
 
-absl::StatusOr<std::uint64_t> heap_events::read_tickets() {
-    simt::device_word<std::uint64_t> tickets(0);
-    absl::Status s =
-        memory_.read(static_cast<void*>(&tickets), static_cast<const void*>(&ring_->ticket), sizeof(tickets));
-    if (!s.ok()) {
-        return s;
+void heap_events::end(activity what, std::uint64_t amount, std::uint64_t begun_ns, std::vector<event> events) {
+    if (tools_) {
+        tools_->ranges.end(what, amount);
     }
-    return tickets.load<simt::order::relaxed>();
+    const std::uint64_t now = simt::clock_ns();
+    for (event& e : events) {
+        e.time_ns = now;
+        e.thread = event_microseconds(now - begun_ns);
+        log_.emit_shared(e);
+    }
 }
 
-absl::Status heap_events::note_host_block(event_kind kind, std::uint64_t offset, std::uint64_t bytes) {
-    if (!reports_blocks()) {
-        return absl::OkStatus();
+/// Makes the object, if somebody listens, and lets the service and growth report to it. Called before their threads
+/// start. In a complete log a producer waits no longer than an eighth of what a kernel waits.
+void heap::impl::listen() {
+    listeners_.log.patience = std::min(listeners_.log.patience, values.request_timeout / 8);
+    events_ = heap_events::make(
+        listeners_, values.nvtx, {view.base, std::uint64_t{view.segments} << segment_shift},
+        static_cast<std::uint32_t>(values.mailbox_slots), [this] {
+            const service_counters& c = service_->counters();
+            return nvtx::counter_values{
+                .in_use = c.segments_granted.get() << segment_shift,
+                .committed = c.segments_committed.get() << segment_shift,
+                .on_host = memory_->can_move() ? memory_->use().host_bytes : c.segments_on_host.get() << segment_shift};
+        });
+    if (events_) {
+        nvtx::name_stream(memory_->stream(), "orchard heap");
+        service_->report_to(events_->of_service());
+        growth_->report_to(events_->of_growth());
+        events_->start();
     }
-    event e;
-    e.time_ns = simt::clock_ns();
-    e.at = offset;
-    e.bytes = bytes;
-    e.thread = host_thread;
-    e.kind = kind;
-    return kernels_->add_of_host(e, [this] { return read_tickets(); });
 }
 
-absl::Status heap_events::flush(absl::Duration limit) {
-    return log_.flush(limit) ? absl::OkStatus()
-                             : absl::DeadlineExceededError(absl::StrFormat(
-                                   "the log of the heap's events did not come to rest within %s; a kernel may still be "
-                                   "allocating, or the disk of the trace is slow",
-                                   absl::FormatDuration(limit)));
+absl::Status heap::impl::trim() {
+    if (!events_) {
+        return trim_now();
+    }
+    const auto released = [&] { return service_->counters().segments_released.get() << segment_shift; };
+    const std::uint64_t before = released();
+    const std::uint64_t begun_ns = events_->begin(activity::trim, 0);
+    absl::Status status = trim_now();
+    const std::uint64_t bytes = released() - before;
+    events_->end(activity::trim, bytes, begun_ns, {{.bytes = bytes, .kind = event_kind::trim}});
+    return status;
 }
 
-absl::StatusOr<std::vector<site_usage>> heap_events::sites(absl::Duration limit) {
-    if (sites_ == nullptr) {
-        return absl::FailedPreconditionError(
-            "sites: the heap does not count blocks by tag; set the option sites (ORCHARD_SITES, --sites)");
+/// Has the backing carry out the orders. One event for each piece that has another tier afterwards.
+absl::Status heap::impl::move(const std::vector<move_order>& orders) {
+    if (!events_) {
+        return memory_->move(orders);
     }
-    if (absl::Status s = flush(limit); !s.ok()) {
-        return s;
+    const std::vector<movable_memory> before = memory_->movable();
+    std::uint64_t asked = 0;
+    for (const movable_memory& m : before) {
+        const auto is_of = [&](const move_order& o) { return o.first == m.run.first && o.to != m.tier; };
+        asked += std::any_of(orders.begin(), orders.end(), is_of) ? std::uint64_t{m.run.count} << segment_shift : 0;
     }
-    return sites_->usage();
-}
-
-/// First all that kernels have written; then what is still missing can only be lost.
-absl::Status heap_events::end() {
-    if (has_ended_) {
-        return absl::OkStatus();
-    }
-    has_ended_ = true;
-    std::uint64_t lost_notes = 0;
-    if (ring_ != nullptr) {
-        constexpr absl::Duration limit = absl::Seconds(10);
-        log_.flush(limit);
-        device::event_ring ring;
-        if (memory_.read(static_cast<void*>(&ring), static_cast<const void*>(ring_), sizeof(ring)).ok()) {
-            kernels_->end(ring.ticket.load<simt::order::relaxed>(), ring.lost.load<simt::order::relaxed>());
-            lost_notes = ring.lost_notes.load<simt::order::relaxed>();
+    const std::uint64_t begun_ns = events_->begin(activity::move, asked);
+    absl::Status status = memory_->move(orders);
+    std::vector<event> moved;
+    std::uint64_t bytes = 0;
+    for (const movable_memory& now : memory_->movable()) {
+        const auto old =
+            std::find_if(before.begin(), before.end(), [&](const movable_memory& m) { return m.number == now.number; });
+        if (old != before.end() && old->tier != now.tier) {
+            moved.push_back({.at = std::uint64_t{to_underlying(now.run.first)} << segment_shift,
+                             .bytes = std::uint64_t{now.run.count} << segment_shift,
+                             .detail = static_cast<std::uint32_t>(now.tier) & 1,
+                             .kind = event_kind::move});
+            bytes += moved.back().bytes;
         }
     }
-    log_.stop();
-    if (trace_ == nullptr) {
-        return absl::OkStatus();
+    events_->end(activity::move, bytes, begun_ns, std::move(moved));
+    return status;
+}
+
+/// The quarantine is emptied first: its blocks are freed, and must not count as live, nor be read by a later free.
+absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
+    nvtx::heap_memory_marks* const marks = events_ ? events_->memory() : nullptr;
+    if (marks == nullptr) {
+        return 0;
     }
-    std::map<std::uint32_t, std::string> names;
-    for (const std::uint32_t tag : trace_->tags()) {
-        names[tag] = name_of_tag(tag);
+    if (closed.state != nullptr) {
+        return absl::FailedPreconditionError(
+            "mark_live_blocks: a published algorithm serves this heap, whose blocks are not told to tools; use a heap "
+            "of heap::create");
     }
-    return trace_->finish(lost_notes, names);
+    absl::Status status = settle();
+    status.Update(status.ok() ? detail::run_empty_quarantine(own_executor(), view) : status);
+    if (!status.ok()) {
+        return status;
+    }
+    auto blocks = live_blocks(view, *memory_);
+    if (!blocks.ok()) {
+        return blocks.status();
+    }
+    // Behind the last segment in use there may be no memory, of which a tool could know nothing.
+    std::uint32_t end = service_->segments();
+    status = run("mark_live_blocks", [&] {
+        while (end != 0 && !service_->is_granted(segment_index{end - 1})) {
+            --end;
+        }
+    });
+    if (!status.ok()) {
+        return status;
+    }
+    marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks);
+    return blocks->size();
+}
+
+void heap::impl::unmark_live_blocks() {
+    if (events_ && events_->memory() != nullptr) {
+        events_->memory()->mark_segments();
+    }
 }
 
 }  // namespace orchard

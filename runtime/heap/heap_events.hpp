@@ -2,70 +2,72 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The events of one heap: where they come from, and who listens. A heap without a listener has none of it.
-///
-///     kernels --ring--> kernel_events --+
-///     service, growth --queues----------+--> event_log --> trace_writer   (option `trace`)
-///                                                      --> site_table     (option `sites`)
+/// What a heap reports of itself, and to whom: its event log and its marks for tools.
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "device/state/event_ring.cuh"
 #include "host/events/event_log.hpp"
-#include "runtime/options/options.hpp"
-#include "runtime/trace/kernel_events.hpp"
-#include "runtime/trace/site_table.hpp"
-#include "runtime/trace/trace_writer.hpp"
-#include "uvm/memory/backing.hpp"
+#include "host/events/reports.hpp"
+#include "runtime/nvtx/heap_marks.hpp"
 
 namespace orchard {
 
+/// Who listens to a heap, besides tools.
+struct event_listeners {
+    std::vector<event_sink*> sinks;      ///< must outlive the heap
+    std::vector<event_source*> sources;  ///< producers besides the heap's own threads; must outlive the heap
+    event_log_settings log;
+
+    [[nodiscard]] bool any() const { return !sinks.empty(); }
+};
+
+/// The event log of a heap with all that listens to it. A heap has this object only if somebody listens.
 class heap_events {
 public:
-    /// Returns the events of a heap with these options; null if nobody listens. Opens the trace file. Errors: those of
-    /// `trace_writer::open`; those of the backing.
-    /// @param has_kernels  kernels report events, too: no published algorithm serves the heap
-    static absl::StatusOr<std::unique_ptr<heap_events>> make(const options& values, backing& memory, bool on_cuda,
-                                                             bool has_kernels);
-    ~heap_events();
+    /// Returns the object; null if nobody listens: no listener, and no tool, or `for_tools` is false.
+    /// @param range  of the heap
+    /// @param slots  of the mailbox
+    /// @param now  returns the values of the counters; called on the log's thread until `stop`
+    static std::unique_ptr<heap_events> make(const event_listeners& listeners, bool for_tools,
+                                             nvtx::address_range range, std::uint32_t slots,
+                                             std::function<nvtx::counter_values()> now);
 
-    /// Returns the ring for kernels, in device memory; null if they report nothing.
-    [[nodiscard]] device::event_ring* ring() const { return ring_; }
-    /// Returns whether kernels report every block.
-    [[nodiscard]] bool reports_blocks() const { return log_.mode() == event_mode::complete && ring_ != nullptr; }
-    [[nodiscard]] event_log& log() { return log_; }
-
-    /// Starts the log's thread. Errors: throws std::system_error if no thread can be started.
+    /// Returns what the service, and growth, report to. Before `start`.
+    reports of_service();
+    reports of_growth();
     void start() { log_.start(); }
-    /// Ends the log and the trace. No kernel runs, and the heap's threads have ended. Errors: those of the trace's
-    /// file.
-    absl::Status end();
+    /// Stops the log after all events have reached the sinks. The heap's threads must have ended.
+    void stop() { log_.stop(); }
 
-    /// Notes a block that the host has allocated, or is about to free (`kernel_events::add_of_host`). Errors: the
-    /// device's own.
-    absl::Status note_host_block(event_kind kind, std::uint64_t offset, std::uint64_t bytes);
-    /// Returns what the blocks of each tag take, with all events of kernels that have ended. Errors: FailedPrecondition
-    /// without the option `sites`; DeadlineExceeded if the log does not come to rest within `limit`.
-    absl::StatusOr<std::vector<site_usage>> sites(absl::Duration limit);
-    /// Waits until what kernels that have ended have reported has reached the listeners. Errors: as `sites`.
-    absl::Status flush(absl::Duration limit);
+    [[nodiscard]] event_log& log() { return log_; }
+    /// Returns the marks of memory; null if no tool listens to memory.
+    [[nodiscard]] nvtx::heap_memory_marks* memory() {
+        return tools_ && tools_->memory.is_heard() ? &tools_->memory : nullptr;
+    }
+
+    /// Reports a call of the program, on its thread: `begin` returns the time, for `end`; `end` reports one event for
+    /// each element, whose time and duration it sets.
+    std::uint64_t begin(activity what, std::uint64_t amount);
+    void end(activity what, std::uint64_t amount, std::uint64_t begun_ns, std::vector<event> events);
 
 private:
-    heap_events(const event_log_settings& settings, backing& memory) : log_{settings}, memory_{memory} {}
-    absl::Status make_ring(const options& values, bool on_cuda);
-    absl::StatusOr<std::uint64_t> read_tickets();
+    /// What a tool is told.
+    struct tools {
+        tools(nvtx::address_range range, std::uint32_t slots, std::function<nvtx::counter_values()> now)
+            : memory{range}, ranges{slots}, sink{memory, ranges, std::move(now)} {}
+        nvtx::heap_memory_marks memory;
+        nvtx::heap_ranges ranges;
+        nvtx::heap_sink sink;
+    };
 
+    explicit heap_events(const event_log_settings& settings) : log_{settings} {}
+
+    std::unique_ptr<tools> tools_;  // before the log, whose thread uses it
     event_log log_;
-    backing& memory_;
-    device::event_ring* ring_ = nullptr;
-    std::unique_ptr<kernel_events> kernels_;
-    std::unique_ptr<trace_writer> trace_;
-    std::unique_ptr<site_table> sites_;
-    bool has_ended_ = false;
 };
 
 }  // namespace orchard

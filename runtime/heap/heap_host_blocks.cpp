@@ -103,9 +103,9 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
             bytes, most));
     }
     auto block = host_blocks_->allocate(bytes);
-    if (block.ok() && events_ != nullptr) {
+    if (block.ok() && trace_ != nullptr) {
         const std::uint64_t offset = view.offset_of(*block);
-        if (absl::Status s = events_->note_host_block(event_kind::block_allocated, offset, bytes); !s.ok()) {
+        if (absl::Status s = trace_->note_host_block(event_kind::block_allocated, offset, bytes); !s.ok()) {
             host_blocks_->free(*block).IgnoreError();
             return s;
         }
@@ -116,8 +116,8 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
 /// Null is checked after the algorithm, so that a wrong call is reported with any argument.
 absl::Status heap::impl::free_on_host(void* p) {
     absl::Status s = check_host_blocks("free");
-    if (s.ok() && p != nullptr && events_ != nullptr && view.owns(p)) {
-        s = events_->note_host_block(event_kind::block_freed, view.offset_of(p), 0);
+    if (s.ok() && p != nullptr && trace_ != nullptr && view.owns(p)) {
+        s = trace_->note_host_block(event_kind::block_freed, view.offset_of(p), 0);
     }
     return !s.ok() || p == nullptr ? s : host_blocks_->free(p);
 }

@@ -32,6 +32,7 @@
 #include "runtime/heap/heap.hpp"
 #include "runtime/heap/heap_events.hpp"
 #include "runtime/heap/heap_memory.hpp"
+#include "runtime/heap/heap_trace.hpp"
 #include "runtime/heap/host_blocks.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "uvm/memory/backing.hpp"
@@ -44,8 +45,10 @@ namespace orchard {
 ///     heap_growth.cpp        reserve, trim
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
+///     heap_trace.cpp         make_trace, sites
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_warnings.cpp      warnings
+///     heap_events.cpp        events, marks for tools, mark_live_blocks
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
 /// `heap` is moved, so that threads and callbacks may hold it.
@@ -56,7 +59,8 @@ public:
     /// threads or memory become errors here.
     static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
                                                       std::unique_ptr<memory_driver> driver = nullptr,
-                                                      const published_settings& walk = {});
+                                                      const published_settings& walk = {},
+                                                      const event_listeners& listeners = {});
     ~impl();
 
     /// Returns an error in a process that was forked from the one that created the heap. Cost: a system call.
@@ -72,6 +76,8 @@ public:
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
     absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
     absl::Status check_inside(const char* verb, const void* at, std::uint64_t bytes) const;
+    absl::StatusOr<std::uint64_t> mark_live_blocks();
+    void unmark_live_blocks();
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
     absl::Status free_on_host(void* p);
     std::optional<failure> last_failure();
@@ -99,7 +105,8 @@ private:
     /// As `make`, but throws if a thread cannot be started or the process is out of memory.
     static absl::StatusOr<std::unique_ptr<impl>> make_or_throw(const options& values, const supplied_memory& memory,
                                                                std::unique_ptr<memory_driver> driver,
-                                                               const published_settings& walk);
+                                                               const published_settings& walk,
+                                                               const event_listeners& listeners);
     /// Returns the error that a thread `of` the heap could not be started.
     static absl::Status no_thread(const char* of, const std::system_error& error);
     /// Returns the number by which this heap knows its own records in memory that others used before.
@@ -108,6 +115,7 @@ private:
     /// points to. `start_service` makes the mailbox and the service, copies the views to device memory (`write_views`),
     /// and starts the threads.
     absl::Status lay_out_metadata();
+    absl::Status make_trace();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_service();
@@ -126,6 +134,9 @@ private:
     absl::Status grow(std::string_view call, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status await_moves();
     absl::Status release_unused();
+    void listen();
+    absl::Status trim_now();
+    absl::Status move(const std::vector<move_order>& orders);
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
     [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
@@ -158,9 +169,11 @@ private:
     // Of `migrate`, by segment: the samples as they were last read, and how much each segment is in use.
     std::vector<std::uint32_t> samples_;
     std::vector<double> heat_;
+    std::unique_ptr<heap_trace> trace_;  ///< null without the options `trace` and `sites`
+    event_listeners listeners_;
+    std::unique_ptr<heap_events> events_;  ///< null if nobody listens
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
-    std::unique_ptr<heap_events> events_;  ///< null: nobody listens
     std::unique_ptr<growth> growth_;
     std::unique_ptr<segment_service> service_;
     std::unique_ptr<service_thread> thread_;

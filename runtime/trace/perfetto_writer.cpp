@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "runtime/trace/varint.hpp"
 
 namespace orchard {
@@ -142,8 +142,8 @@ private:
             case event_kind::shortage: return put_event(e, lane::kernels, track_event::instant, e.time_ns);
         }
     }
-    void count(const live_blocks::change& c) {
-        using effect = live_blocks::effect;
+    void count(const followed_blocks::change& c) {
+        using effect = followed_blocks::effect;
         if (c.what == effect::allocated || c.what == effect::doubled) {
             live_bytes_ += c.after.bytes;
         }
@@ -168,7 +168,7 @@ private:
 
     std::uint64_t last_ns_;
     std::ostream& out_;
-    live_blocks blocks_;
+    followed_blocks blocks_;
     std::uint64_t live_bytes_ = 0;
     std::uint64_t granted_ = 0;
     std::uint64_t committed_ = 0;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "uvm/geometry/geometry.hpp"
 
 namespace orchard {
@@ -65,8 +65,8 @@ public:
 
     void take(const std::vector<event>& events) override {
         for (const event& e : events) {
-            using effect = live_blocks::effect;
-            const live_blocks::change c = blocks_.take(e);
+            using effect = followed_blocks::effect;
+            const followed_blocks::change c = blocks_.take(e);
             if (c.what == effect::freed || c.what == effect::doubled) {
                 put_entry("free_requested", info_.base + e.at, c.before.bytes, e.time_ns, c.before.tag);
                 put_entry("free_completed", info_.base + e.at, c.before.bytes, e.time_ns, c.before.tag);
@@ -160,7 +160,7 @@ private:
     const trace_info& info_;
     const std::map<std::uint32_t, std::string>& names_;
     pickle to_;
-    live_blocks blocks_;
+    followed_blocks blocks_;
     std::uint64_t end_ = 0;
 };
 

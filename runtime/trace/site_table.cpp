@@ -39,8 +39,8 @@ void site_table::lost(std::uint64_t count) {
 }
 
 /// A tag that arrives after the block moves the whole block to the tag, as if it had been there from the start.
-void site_table::count(const live_blocks::change& c) {
-    using effect = live_blocks::effect;
+void site_table::count(const followed_blocks::change& c) {
+    using effect = followed_blocks::effect;
     switch (c.what) {
         case effect::none: return;
         case effect::unknown: ++missing_; return;

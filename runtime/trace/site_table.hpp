@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/events/event_sink.hpp"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 
 namespace orchard {
 
@@ -43,10 +43,10 @@ public:
     [[nodiscard]] std::uint64_t missing() const;
 
 private:
-    void count(const live_blocks::change& c);
+    void count(const followed_blocks::change& c);
 
     mutable std::mutex mutex_;
-    live_blocks blocks_;
+    followed_blocks blocks_;
     std::map<std::uint32_t, site_usage> sites_;
     std::uint64_t missing_ = 0;
 };

@@ -4,7 +4,7 @@
 #include "runtime/trace/trace_convert.hpp"
 
 #include "absl/strings/str_format.h"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "runtime/trace/perfetto_writer.hpp"
 #include "runtime/trace/pytorch_writer.hpp"
 
@@ -21,13 +21,13 @@ public:
 
     void take(const std::vector<event>& events) override {
         for (const event& e : events) {
-            const live_blocks::change c = blocks_.take(e);
-            if (c.what == live_blocks::effect::doubled) {
+            const followed_blocks::change c = blocks_.take(e);
+            if (c.what == followed_blocks::effect::doubled) {
                 write(e, "free", c.before.bytes);
             }
-            if (c.what == live_blocks::effect::allocated || c.what == live_blocks::effect::doubled) {
+            if (c.what == followed_blocks::effect::allocated || c.what == followed_blocks::effect::doubled) {
                 write(e, "allocate", c.after.bytes);
-            } else if (c.what == live_blocks::effect::freed) {
+            } else if (c.what == followed_blocks::effect::freed) {
                 write(e, "free", c.before.bytes);
             } else if (e.kind == event_kind::shortage) {
                 write(e, "allocate failure", e.bytes);
@@ -46,7 +46,7 @@ private:
 
     const trace_info& info_;
     std::ostream& out_;
-    live_blocks blocks_;
+    followed_blocks blocks_;
 };
 
 }  // namespace

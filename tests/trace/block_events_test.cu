@@ -11,7 +11,7 @@
 #include "device/heap_ref.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "runtime/trace/trace_reader.hpp"
 #include "tests/support/hardened_fixture.hpp"
 #include "tests/trace/trace_file.hpp"
@@ -47,7 +47,7 @@ heap make(const options& o) {
 
 /// The sums of a trace's events of blocks, in their order; a free or a tag without a block is a fault.
 struct followed {
-    live_blocks blocks;
+    followed_blocks blocks;
     std::uint64_t allocated = 0;
     std::uint64_t bytes = 0;
     std::uint64_t freed = 0;
@@ -56,7 +56,7 @@ struct followed {
 
     void take(const std::vector<event>& events) {
         for (const event& e : events) {
-            using effect = live_blocks::effect;
+            using effect = followed_blocks::effect;
             const auto c = blocks.take(e);
             ++kinds[static_cast<std::size_t>(e.kind)];
             allocated += c.what == effect::allocated ? 1 : 0;

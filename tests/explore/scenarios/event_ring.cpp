@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/trace/kernel_events.hpp"
-#include "runtime/trace/live_blocks.hpp"
+#include "runtime/trace/followed_blocks.hpp"
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {
@@ -28,7 +28,7 @@ struct passed_block {
 /// Reads events, and follows them; played by a lane that does nothing else.
 struct event_reader {
     kernel_events source;
-    live_blocks blocks;
+    followed_blocks blocks;
     std::uint64_t events = 0;
     std::uint64_t wrong = 0;
 
@@ -37,8 +37,8 @@ struct event_reader {
         std::uint64_t lost = 0;
         const std::size_t count = source.drain(out, &lost);
         for (std::size_t i = 0; i < count; ++i) {
-            using effect = live_blocks::effect;
-            const live_blocks::change c = blocks.take(out[i]);
+            using effect = followed_blocks::effect;
+            const followed_blocks::change c = blocks.take(out[i]);
             const bool has_size =
                 c.what != effect::allocated || c.after.bytes == event_sizes[0] || c.after.bytes == event_sizes[1];
             wrong += c.what == effect::unknown || c.what == effect::doubled || !has_size ? 1 : 0;

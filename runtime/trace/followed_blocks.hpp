@@ -18,7 +18,7 @@ struct live_block {
 };
 
 /// The blocks in use after a number of events. Events of other kinds than blocks change nothing.
-class live_blocks {
+class followed_blocks {
 public:
     /// The effect of an event.
     enum class effect {
