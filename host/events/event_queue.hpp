@@ -11,15 +11,10 @@
 #include <span>
 
 #include "host/events/event.hpp"
+#include "host/events/event_mode.hpp"
 #include "host/events/event_sink.hpp"
 
 namespace orchard {
-
-/// What happens to an event that finds no room in its queue.
-enum class event_mode : std::uint8_t {
-    sampled,   ///< it is counted as lost; the producer never waits. The events cannot be replayed.
-    complete,  ///< the producer waits for the log, until a deadline
-};
 
 /// A word on which one thread sleeps, for a limited time, until another one wakes it.
 ///

@@ -193,6 +193,9 @@ absl::Status heap::on_failure(std::function<void(const failure&)> report) {
 }
 std::uintptr_t heap::first_invalid_free() { return impl_->check_process().ok() ? impl_->first_invalid_free() : 0; }
 std::vector<block_fault> heap::block_faults() const { return impl_->block_faults(); }
+absl::StatusOr<std::vector<site_usage>> heap::sites() {
+    return checked(*impl_, [&] { return impl_->sites(); });
+}
 absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });
 }
@@ -278,6 +281,9 @@ heap::impl::~impl() {
     thread_.reset();
     if (events_) {
         growth_->stop();
+        if (trace_) {
+            trace_->end(events_->log());
+        }
         events_.reset();
     }
     service_.reset();
@@ -316,7 +322,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     // Blocks of a published algorithm are not guarded.
     if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
-        view.hardened = values.hardened;
+        view.instrumented = static_cast<std::uint32_t>(values.hardened);
         view.quarantine_slots = device::quarantine::slots_for(segments);
         view.fill = values.fill;
         if (values.placement_seed == 0) {
@@ -365,7 +371,7 @@ absl::Status heap::impl::lay_out_metadata() {
     auto board = memory_->allocate_host_visible(sizeof(*view.failures));
     status.Update(board.status());
     view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
-    if (view.hardened != hardening::off) {
+    if (view.is_hardened()) {
         place(view.quarantined, 1);
         auto faults = memory_->allocate_host_visible(sizeof(*view.block_faults));
         status.Update(faults.status());
@@ -374,6 +380,7 @@ absl::Status heap::impl::lay_out_metadata() {
     if (memory_->can_move()) {
         place(view.samples, segments);
     }
+    status.Update(make_trace());
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
@@ -433,7 +440,7 @@ absl::Status heap::impl::start_service() {
         std::make_unique<growth>(*memory_, extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                  [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
-    const bool guards = view.hardened == hardening::guard;
+    const bool guards = view.level() == hardening::guard;
     if (guards) {
         growth_->fence_extents();
     }

@@ -32,6 +32,8 @@
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
 #include "runtime/statistics/statistics.hpp"
+#include "runtime/trace/site_names.hpp"
+#include "runtime/trace/site_table.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
@@ -257,6 +259,12 @@ public:
     /// Closes the heap: from now on requests return null with reason `closing`, including requests that already wait.
     /// Frees still work. Kernels may run. Closing twice is allowed. Errors: the device's own.
     absl::Status close();
+
+    /// Returns what the blocks of each tag take: bytes and blocks in use, peak, counts; the most bytes in use first.
+    /// For heaps with the option `sites`. What kernels that have ended have done is counted. `leak_report` makes a text
+    /// of it. Errors: FailedPrecondition without that option; DeadlineExceeded if the events of kernels are not all
+    /// read within `request_timeout`.
+    absl::StatusOr<std::vector<site_usage>> sites();
 
     /// Loads kernels that are function objects (those of `simt::launch`). On CUDA, the first launch of a kernel that is
     /// not loaded may wait until all running kernels have ended. Call this, while no kernel runs, for kernels that must

@@ -35,6 +35,7 @@
 #include "runtime/heap/heap_events.hpp"
 #include "runtime/heap/heap_memory.hpp"
 #include "runtime/heap/heap_monitor.hpp"
+#include "runtime/heap/heap_trace.hpp"
 #include "runtime/heap/host_blocks.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "uvm/memory/backing.hpp"
@@ -47,6 +48,7 @@ namespace orchard {
 ///     heap_growth.cpp        reserve, trim
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
+///     heap_trace.cpp         make_trace, sites
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
@@ -91,6 +93,7 @@ public:
     std::uintptr_t first_invalid_free();
     [[nodiscard]] std::vector<block_fault> block_faults() const;
     absl::Status close();
+    absl::StatusOr<std::vector<site_usage>> sites();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
 
@@ -126,6 +129,7 @@ private:
     /// points to. `start_service` makes the mailbox and the service, copies the views to device memory (`write_views`),
     /// and starts the threads.
     absl::Status lay_out_metadata();
+    absl::Status make_trace();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_service();
@@ -189,6 +193,7 @@ private:
     // Of `migrate`, by segment: the samples as they were last read, and how much each segment is in use.
     std::vector<std::uint32_t> samples_;
     std::vector<double> heat_;
+    std::unique_ptr<heap_trace> trace_;  ///< null without the options `trace` and `sites`
     event_listeners listeners_;
     std::unique_ptr<heap_events> events_;  ///< null if nobody listens
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
