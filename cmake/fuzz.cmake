@@ -10,6 +10,7 @@ add_custom_target(orchard_fuzz)
 # The mutations of each target in CTest's run: about a second in release.
 set(fuzz_runs_graph 1500)
 set(fuzz_runs_heap 60)
+set(fuzz_runs_live 3000)
 set(fuzz_runs_map 3000)
 set(fuzz_runs_options 3000)
 set(fuzz_runs_trace 8000)
@@ -55,6 +56,9 @@ foreach(source IN LISTS fuzz_sources)
     set(beside "") # sources that no library has
     if(target STREQUAL "graph")
         orchard_sources(beside examples/graph)
+    elseif(target STREQUAL "live")
+        set(beside "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/formats.cpp"
+                   "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/screen.cpp")
     elseif(target STREQUAL "heap")
         set(beside "${CMAKE_CURRENT_SOURCE_DIR}/tests/properties/perform.cu")
     endif()

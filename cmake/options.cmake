@@ -6,6 +6,9 @@
 set(ORCHARD_CUDA AUTO CACHE STRING "CUDA side: ON (required), OFF, AUTO (where a toolkit is found; on its own only if there is a GPU, too)")
 set_property(CACHE ORCHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
+set(ORCHARD_NVTX AUTO CACHE STRING "Marks for profilers by NVTX: ON (required), OFF, AUTO (where its headers are found)")
+set_property(CACHE ORCHARD_NVTX PROPERTY STRINGS AUTO ON OFF)
+
 set(architectures "80-real;90")
 if(PROJECT_IS_TOP_LEVEL)
     set(ORCHARD_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
@@ -45,6 +48,9 @@ endif()
 set(known_cuda AUTO ON OFF)
 if(NOT ORCHARD_CUDA IN_LIST known_cuda)
     message(FATAL_ERROR "ORCHARD_CUDA is '${ORCHARD_CUDA}'; choose one of: ${known_cuda}")
+endif()
+if(NOT ORCHARD_NVTX IN_LIST known_cuda)
+    message(FATAL_ERROR "ORCHARD_NVTX is '${ORCHARD_NVTX}'; choose one of: ${known_cuda}")
 endif()
 
 # Language features without compiler extensions, and a database for clang-tidy and editors.

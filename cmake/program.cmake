@@ -47,6 +47,10 @@ add_library(orchard_commands OBJECT ${command_sources} "${CMAKE_CURRENT_SOURCE_D
 orchard_target(orchard_commands)
 target_include_directories(orchard_commands PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_link_libraries(orchard_commands PUBLIC orchard_cli orchard_uvm_model ZLIB::ZLIB)
+target_compile_definitions(orchard_commands PRIVATE ORCHARD_HAS_NCURSES=${ORCHARD_HAS_NCURSES})
+if(ORCHARD_HAS_NCURSES)
+    target_link_libraries(orchard_commands PUBLIC ${ORCHARD_NCURSES} ${ORCHARD_TINFO})
+endif()
 orchard_precompile(orchard_commands <nlohmann/json.hpp> <runtime/heap/heap.hpp>)
 orchard_unite(orchard_commands)
 # Each application has names like the others' (`rounds`, `step`), so that none is compiled with another.

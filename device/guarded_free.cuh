@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `free` of a hardened heap, and its quarantine; guarded_heap.cuh has the whole picture.
+/// `free` of an instrumented heap, and the quarantine of a hardened one; guarded_heap.cuh has the whole picture.
 ///
 /// The quarantine delays the reuse of memory, so that a use after free finds the bytes of a freed block and not those
 /// of its next owner. Its slots hold at most a 64th of the heap (`quarantine::slots_for`).
@@ -60,15 +60,31 @@ inline ORCHARD_NOINLINE void leave_quarantine(guarded_call& c) {
     }
 }
 
-/// Checks the block `p` that is freed in a hardened heap, and puts it into the quarantine. Returns the address of the
-/// block that leaves the quarantine in its place, whose memory the caller frees as in any heap; null if none does, or
-/// if `p` is no block in use. One lane calls it alone. Cost: some 20 loads, three atomics, up to 256 B read and 1 KiB
-/// written and read.
-inline ORCHARD_NOINLINE void* release_guarded(const heap_view& h, const void* p) {
+/// Reports that the block found at `c.at` is about to be freed; nothing if there is none. Any lanes call it.
+inline ORCHARD_NOINLINE void report_free(const guarded_call& c) {
+    if (c.usable != 0) {
+        event_call e(*c.h.events, device_event::block_freed, c.h.offset_of(c.at), 0, 0);
+        report(e);
+    }
+}
+
+/// The first step of `free` in an instrumented heap. Reports the block `p`, if the heap reports blocks. In a hardened
+/// heap, checks it, puts it into the quarantine, and returns the address of the block that leaves the quarantine in its
+/// place, whose memory the caller frees as in any heap; null if none does, or if `p` is no block in use. Else returns
+/// `p`. Any lanes call it, each for its own block. Cost: a report; in a hardened heap some 20 loads, three atomics, up
+/// to 256 B read and 1 KiB written and read.
+inline ORCHARD_NOINLINE void* release_instrumented(const heap_view& h, const void* p) {
     guarded_call c(h, p);
+    if (h.reports_blocks()) {
+        find_block_of(c);
+        report_free(c);
+    }
+    if (!c.h.is_hardened()) {
+        return c.at;
+    }
     find_block_of(c);
     if (c.usable < guard_bytes) {
-        record_invalid_free(h, p);
+        record_invalid_free(c.h, c.at);
         c.fault = block_fault_kind::invalid_free;
     } else {
         mark_freed(c);
@@ -93,15 +109,20 @@ inline ORCHARD_NOINLINE bool read_block_in_use(guarded_call& c) {
     return c.usable >= guard_bytes && read_guard(c) == mark_of(c, c.bytes, c.owner);
 }
 
-/// Returns the size that the program asked for, of a block in use; else 0. One lane calls it alone.
-inline ORCHARD_NOINLINE std::uint64_t guarded_bytes(const heap_view& h, const void* p) {
+/// Returns the bytes of a block in use of an instrumented heap, or 0: those that the program asked for if the heap is
+/// hardened, else those that it may use. One lane calls it alone.
+inline ORCHARD_NOINLINE std::uint64_t instrumented_bytes(const heap_view& h, const void* p) {
     guarded_call c(h, p);
+    if (!h.is_hardened()) {
+        find_block_of(c);
+        return c.usable;
+    }
     return read_block_in_use(c) ? c.bytes : 0;
 }
 
-/// Gives a block in use another tag; the thread that allocated it stays. The block's owner alone may call it. A lane
-/// calls it for itself. A pointer to no block in use, or a guard that was written over, changes nothing: the block's
-/// `free` finds it.
+/// Gives a block in use of a hardened heap another tag; the thread that allocated it stays. The block's owner alone may
+/// call it. A lane calls it for itself. A pointer to no block in use, or a guard that was written over, changes
+/// nothing: the block's `free` finds it.
 inline ORCHARD_NOINLINE void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) {
     guarded_call c(h, p);
     if (read_block_in_use(c)) {
@@ -110,11 +131,26 @@ inline ORCHARD_NOINLINE void tag_guarded(const heap_view& h, const void* p, std:
     }
 }
 
-/// Gives the block `to` the tag of the block `from`, both in use. A lane calls it for itself.
+/// Gives a block in use of an instrumented heap a tag: in its guard, and by a report. Any lanes call it, each for its
+/// own block.
+inline ORCHARD_NOINLINE void tag_instrumented(const heap_view& h, const void* p, std::uint32_t tag) {
+    if (h.is_hardened()) {
+        tag_guarded(h, p, tag);
+    }
+    if (h.reports_blocks()) {
+        report_block(h, device_event::block_tagged, h.offset_of(p), 0, tag);
+    }
+}
+
+/// Gives the block `to` the tag of the block `from`, both in use. Any lanes call it, each for its own blocks. The
+/// report names the other block, as the device knows a tag only in a guard.
 inline ORCHARD_NOINLINE void copy_tag(const heap_view& h, const void* from, const void* to) {
     guarded_call c(h, from);
-    if (read_block_in_use(c)) {
+    if (h.is_hardened() && read_block_in_use(c)) {
         tag_guarded(h, to, block_owner::tag_of(c.owner));
+    }
+    if (h.reports_blocks()) {
+        report_block(h, device_event::block_tagged, h.offset_of(to), h.offset_of(from) + 1, 0);
     }
 }
 

@@ -2,15 +2,20 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `malloc` of a hardened heap. It takes no fast path: its lanes have no hints. The calls of slow paths stand in the
-/// caller's own code, because each further level of calls would add to the registers of every kernel.
+/// `malloc` of an instrumented heap: of one that is hardened, or that reports its blocks to the host, or both. It takes
+/// no fast path: its lanes have no hints. The calls of slow paths stand in the caller's own code, because each further
+/// level of calls would add to the registers of every kernel.
 ///
-///     heap_ref::malloc --> guarded_malloc
+///     heap_ref::malloc --> instrumented_malloc
 ///                            search_page               a page, or
 ///                            allocate_large            a block of a chunk, with room for the guard
-///                              guard_block             guarded_block.cuh: each of the two at its end
+///                              instrument_block        hardened/guarded_block.cuh: each of the two at its end
+///                                guard_block             the guard, if the heap is hardened
+///                                report_block            state/event_writer.cuh: the event, if it reports blocks
 ///
-///     heap_ref::free   --> release_guarded             guarded_free.cuh
+///     heap_ref::free   --> release_instrumented        guarded_free.cuh
+///                            report_free               the event, before the block is freed; the rest if the heap is
+///                                                      hardened:
 ///                            mark_freed, check_spare   guarded_block.cuh: overflow? freed before?
 ///                            swap_in_quarantine        the block takes the place of one that was freed long ago
 ///                            leave_quarantine          was that one written since?
@@ -38,24 +43,28 @@ inline ORCHARD_FN void* find_page(const heap_view& h, std::uint64_t bytes, std::
     return slow::search_page(*h.self, here, group, page_class, bytes, h.segments);
 }
 
-/// Returns the class of a page for a block of `bytes` bytes and its guard; `chunk_class` if no page holds both.
-inline ORCHARD_NOINLINE std::uint32_t class_of_guarded(std::uint64_t alignment, std::uint64_t bytes) {
-    return bytes > largest_page_bytes ? chunk_class : class_of_aligned(alignment, bytes + guard_bytes);
+/// Returns the class of a page for a block of `bytes` bytes and its guard, if it has one; `chunk_class` if no page
+/// holds both.
+inline ORCHARD_NOINLINE std::uint32_t class_of_instrumented(const heap_view& h, std::uint64_t alignment,
+                                                            std::uint64_t bytes) {
+    return bytes > largest_page_bytes ? chunk_class : class_of_aligned(alignment, bytes + guard_bytes_of(h));
 }
 
-/// Returns a guarded block for the calling lane, or null, whose reason is recorded. Any lanes call it. Cost: `malloc`
-/// of 24 B more, by a search, and up to 45 stores.
+/// Returns a block for the calling lane, guarded if the heap is hardened, and reported if it reports blocks; or null,
+/// whose reason is recorded. Any lanes call it. Cost: `malloc` by a search; in a hardened heap of 24 B more, and up to
+/// 45 stores; `report_block`.
 ///
 /// A request of nearly 2^64 bytes keeps its size, so that it fails as too large and does not wrap around.
-inline ORCHARD_FN void* guarded_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+inline ORCHARD_FN void* instrumented_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     if (is_closing(h)) {
         slow::record_failure(*h.self, failure_reason::closing, bytes, chunk_class);
         return nullptr;
     }
     const std::uint64_t natural = natural_alignment(bytes);
     alignment = alignment > natural ? alignment : natural;
-    const std::uint32_t page_class = class_of_guarded(alignment, bytes);
-    const std::uint64_t all = bytes + guard_bytes < bytes ? bytes : bytes + guard_bytes;
+    const std::uint32_t page_class = class_of_instrumented(h, alignment, bytes);
+    const std::uint64_t more = guard_bytes_of(h);
+    const std::uint64_t all = bytes + more < bytes ? bytes : bytes + more;
     return page_class == chunk_class ? slow::allocate_large(*h.self, all, alignment) : find_page(h, all, page_class);
 }
 

@@ -48,7 +48,7 @@ ORCHARD_FN lane_array<T> allocate_array_from(const Heap& heap, std::uint64_t cou
         }
     }
     // Linear: `malloc` aligns to 16 B, which is enough for most types.
-    void* const p = advice != 0 && bytes > largest_page_bytes && h.hardened == hardening::off
+    void* const p = advice != 0 && bytes > largest_page_bytes && h.instrumented == 0
                         ? slow::allocate_large_advised(*h.self, bytes, alignof(T), advice)
                     : alignof(T) <= lane_alignment ? heap.malloc(bytes)
                                                    : heap.aligned_alloc(alignof(T), bytes);

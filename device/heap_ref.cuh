@@ -36,7 +36,7 @@ namespace orchard {
 ///     free:          free_page                 small/free_page.cuh    one atomic for each bitmap word
 ///                    slow::free_other          free_other.cuh         a block of a chunk, or an invalid pointer
 ///
-/// A heap with the option `hardened` goes through device/hardened instead.
+/// A heap with the option `hardened`, or that reports its blocks, goes through device/guarded_heap.cuh instead.
 ///
 /// The functions of namespace `slow` are compiled once where that is possible (slow_paths.cuh). docs/walkthrough.md
 /// lists all steps of each call.
@@ -55,8 +55,8 @@ public:
         if (bytes == 0) {
             return nullptr;
         }
-        if (view_.hardened != hardening::off) {
-            return device::guarded_malloc(view_, bytes, 16);
+        if (view_.instrumented != 0) {
+            return device::instrumented_malloc(view_, bytes, 16);
         }
         const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
         const std::uint32_t page_class =
@@ -64,14 +64,15 @@ public:
         return allocate(bytes, page_class, 16);
     }
 
-    /// The same, with a tag that the program chooses, for example a number for each kind of object: a hardened heap's
-    /// report of a fault of this block names it (`block_fault::tag`). Of a tag above `max_block_tag` the lower 22 bits
-    /// count. `realloc` keeps it. A heap that is not hardened ignores it. Cost: `malloc`; in a hardened heap some ten
-    /// loads and three stores more.
+    /// The same, with a tag that the program chooses, for example a number for each kind of object, or `ORCHARD_SITE`:
+    /// a hardened heap's report of a fault of this block names it (`block_fault::tag`), and traces and `heap::sites`
+    /// count by it. Of a tag above `max_block_tag` the lower 22 bits count. `realloc` keeps it. Other heaps ignore it.
+    /// Cost: `malloc`; in a hardened heap some ten loads and three stores more, in one that reports blocks a second
+    /// report.
     ORCHARD_INLINE void* malloc(std::uint64_t bytes, std::uint32_t tag) const {
         void* const p = malloc(bytes);
-        if (view_.hardened != hardening::off && p != nullptr) {
-            device::slow::tag_guarded(*view_.self, p, tag & max_block_tag);
+        if (view_.instrumented != 0 && p != nullptr) {
+            device::slow::tag_instrumented(*view_.self, p, tag & max_block_tag);
         }
         return p;
     }
@@ -136,10 +137,10 @@ public:
     ///
     /// The advice is given to a chunk that takes 2 MiB or more, for all lanes together; its length is then rounded up
     /// to whole VA blocks of 2 MiB, since a VA block has one advice. It is ignored for smaller chunks; in heaps whose
-    /// backing is not managed; for linear arrays of a hardened heap; and after a failure for lack of memory, if the
-    /// second attempt finds memory on the device. Memory that was freed and waits in the segment cache keeps its advice
-    /// and may serve another request with it; with the option `cached_segments` = 0 the next request returns it to the
-    /// host.
+    /// backing is not managed; for linear arrays of a heap that is hardened or reports its blocks; and after a failure
+    /// for lack of memory, if the second attempt finds memory on the device. Memory that was freed and waits in the
+    /// segment cache keeps its advice and may serve another request with it; with the option `cached_segments` = 0 the
+    /// next request returns it to the host.
     ///
     /// Cost: a request to the host for each chunk, also if the segment cache has memory, and a few calls of the driver,
     /// which the growth thread makes. It waits for these, at most until the host counts them as blocked

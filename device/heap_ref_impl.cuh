@@ -73,7 +73,7 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     const lane_mask all = simt::converge();
     // A block of 16 B has no smaller one to move to.
     const bool stays = (bytes <= have && (bytes > have / 2 || have <= 16)) ||
-                       (bytes > largest_page_bytes && bytes > have && heap.view().hardened == hardening::off &&
+                       (bytes > largest_page_bytes && bytes > have && heap.view().instrumented == 0 &&
                         slow::extend_block(*heap.view().self, p, bytes));
     void* block = stays ? p : heap.malloc(bytes);
     const lane_mask moving = simt::ballot(all, block != p && block != nullptr);
@@ -81,7 +81,7 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
         block = bytes <= have ? p : nullptr;  // `malloc` has recorded the failure in either case
     } else if (block != p) {
         write_block(moving, block, p, bytes_to_keep(have, bytes));
-        if (heap.view().hardened != hardening::off) {
+        if (heap.view().instrumented != 0) {
             slow::copy_tag(*heap.view().self, p, block);
         }
         heap.free(p);
@@ -127,9 +127,9 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     if (p == nullptr) {
         return;
     }
-    if (view_.hardened != hardening::off) {
-        // Another block than `p`, which waits for its turn.
-        p = device::slow::release_guarded(*view_.self, p);
+    if (view_.instrumented != 0) {
+        // In a hardened heap another block than `p`, which waits for its turn.
+        p = device::slow::release_instrumented(*view_.self, p);
         if (p == nullptr) {
             return;
         }
@@ -158,8 +158,8 @@ inline ORCHARD_FN std::uint64_t heap_ref::usable_size(const void* p) const {
     if (!owns(p)) {
         return 0;
     }
-    if (view_.hardened != hardening::off) {
-        return device::slow::guarded_bytes(*view_.self, p);
+    if (view_.instrumented != 0) {
+        return device::slow::instrumented_bytes(*view_.self, p);
     }
     const std::uint32_t segment = view_.segment_of(p);
     // Acquire: pairs with the release that set the descriptor; a chunk's record was written before that.
@@ -182,8 +182,8 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
     if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;
     }
-    return view_.hardened != hardening::off ? device::guarded_malloc(view_, bytes, alignment)
-                                            : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+    return view_.instrumented != 0 ? device::instrumented_malloc(view_, bytes, alignment)
+                                   : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 template <class T, class... Args>

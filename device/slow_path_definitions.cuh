@@ -29,10 +29,14 @@ ORCHARD_SLOW_FN void* allocate_large_advised(const heap_view& h, std::uint64_t b
                                              advice_code advice) {
     return device::allocate_large_advised(h, bytes, alignment, advice);
 }
-ORCHARD_SLOW_FN void* release_guarded(const heap_view& h, const void* p) { return device::release_guarded(h, p); }
-ORCHARD_SLOW_FN std::uint64_t guarded_bytes(const heap_view& h, const void* p) { return device::guarded_bytes(h, p); }
-ORCHARD_SLOW_FN void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag) {
-    device::tag_guarded(h, p, tag);
+ORCHARD_SLOW_FN void* release_instrumented(const heap_view& h, const void* p) {
+    return device::release_instrumented(h, p);
+}
+ORCHARD_SLOW_FN std::uint64_t instrumented_bytes(const heap_view& h, const void* p) {
+    return device::instrumented_bytes(h, p);
+}
+ORCHARD_SLOW_FN void tag_instrumented(const heap_view& h, const void* p, std::uint32_t tag) {
+    device::tag_instrumented(h, p, tag);
 }
 ORCHARD_SLOW_FN void copy_tag(const heap_view& h, const void* from, const void* to) { device::copy_tag(h, from, to); }
 ORCHARD_SLOW_FN void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,

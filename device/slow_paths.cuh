@@ -10,9 +10,9 @@
 ///     allocate_large_advised
 ///                           the same for an array with advice of its own       large/large_path.cuh
 ///     free_other            a pointer that is no page                          free_other.cuh
-///     release_guarded, guarded_bytes
-///                           `free`, `usable_size` of a hardened heap          guarded_free.cuh
-///     tag_guarded, copy_tag
+///     release_instrumented, instrumented_bytes
+///                           `free`, `usable_size` of an instrumented heap     guarded_free.cuh
+///     tag_instrumented, copy_tag
 ///                           the tags of its blocks                            guarded_free.cuh
 ///     bytes_in_chunk        `usable_size` of a block of a chunk                large/chunk_free.cuh
 ///     extend_block          `realloc` of a block of a chunk, in place          large/extend.cuh
@@ -59,20 +59,20 @@ using device::extend_block;
 using device::fail_page;
 using device::free_array_of_lane;
 using device::free_other;
-using device::guarded_bytes;
+using device::instrumented_bytes;
 using device::place_array;
 using device::record_failure;
 using device::record_invalid_free;
-using device::release_guarded;
+using device::release_instrumented;
 using device::search_page;
-using device::tag_guarded;
+using device::tag_instrumented;
 #else
 ORCHARD_FN void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment);
 ORCHARD_FN void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                         advice_code advice);
-ORCHARD_FN void* release_guarded(const heap_view& h, const void* p);
-ORCHARD_FN std::uint64_t guarded_bytes(const heap_view& h, const void* p);
-ORCHARD_FN void tag_guarded(const heap_view& h, const void* p, std::uint32_t tag);
+ORCHARD_FN void* release_instrumented(const heap_view& h, const void* p);
+ORCHARD_FN std::uint64_t instrumented_bytes(const heap_view& h, const void* p);
+ORCHARD_FN void tag_instrumented(const heap_view& h, const void* p, std::uint32_t tag);
 ORCHARD_FN void copy_tag(const heap_view& h, const void* from, const void* to);
 ORCHARD_FN void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
                              std::uint64_t bytes, std::uint32_t hint_segment);

@@ -18,6 +18,8 @@
 
 #include <algorithm>
 
+#include "host/monotonic_clock.hpp"
+
 namespace orchard {
 namespace {
 
@@ -215,7 +217,9 @@ commit_outcome growth::commit(segment_run* run) {
     // A run of 100 segments is tried with 100, 50, 25, 12, 6, 3 and 1.
     for (;;) {
         begin_call();
+        const std::uint64_t began_ns = monotonic_ns();
         commit_outcome done = commit_once(*run);
+        commit_ns_.note(monotonic_ns() - began_ns);
         end_call();
         if (done.ok() || done.why != failure_reason::commit_failed || !absl::IsResourceExhausted(done.status) ||
             run->count == 1) {
@@ -318,6 +322,9 @@ bool growth::commit_wanted() {
     // 0 can only come from a commit that is ahead of demand (see there).
     const std::uint32_t size = apart != 0 ? apart : choose_size(have, wanted);
     if (size == 0) {
+        const std::uint64_t now = report_begin(activity::commit, 1);
+        report_end(activity::commit, event_kind::commit_failed, {segment_index{0}, 1},
+                   static_cast<std::uint32_t>(failure_reason::commit_failed), now);
         note_failure({absl::ResourceExhaustedError("the device has too little free to commit memory ahead of demand"),
                       memory_tier::device, failure_reason::commit_failed});
         return true;
@@ -333,8 +340,13 @@ bool growth::commit_wanted() {
     // below, if less or nothing is committed; such a thread then sees a smaller number and stops waiting.
     line_.begun.store<simt::order::release>(have + taken.count);
     segment_run run = taken;
+    const std::uint64_t begun_ns = report_begin(activity::commit, taken.count);
     const commit_outcome done = commit(&run);
     const std::uint32_t count = done.ok() ? run.count : 0;
+    done.ok() ? report_end(activity::commit, event_kind::commit, {taken.first, count},
+                           static_cast<std::uint32_t>(done.tier), begun_ns)
+              : report_end(activity::commit, event_kind::commit_failed, {taken.first, taken.count},
+                           static_cast<std::uint32_t>(done.why), begun_ns);
     // Addresses for which there was no memory are a gap again.
     if (count < taken.count) {
         free_addresses({taken.first + count, taken.count - count});
@@ -402,9 +414,12 @@ bool growth::decommit_released() {
         // Advice about these segments that was asked for before they were released is in the ring by now: the pop has
         // acquired it. It must not come after the decommit, when the segments may have another owner.
         (void)give_advice();
+        const std::uint64_t begun_ns = report_begin(activity::decommit, e->run.count);
         begin_call();
         const absl::Status s = memory_.decommit(e->run);
         end_call();
+        report_end(activity::decommit, event_kind::decommit, s.ok() ? e->run : segment_run{e->run.first, 0},
+                   static_cast<std::uint32_t>(e->tier), begun_ns);
         if (s.ok()) {
             // The addresses may be committed again from now on. The release pairs with `segment_service::has_released`.
             free_addresses(e->run);
@@ -423,6 +438,31 @@ bool growth::decommit_released() {
     return did;
 }
 
+/// Reports that a call of the backing begins. Returns the time, for `report_end`; 0 if nobody listens.
+std::uint64_t growth::report_begin(activity what, std::uint32_t segments) {
+    if (reports_.observer != nullptr) {
+        reports_.observer->begin(what, std::uint64_t{segments} << segment_shift);
+    }
+    return reports_.events != nullptr ? simt::clock_ns() : 0;
+}
+
+/// Reports that it has ended. A decommit that failed, with an empty run, is no event: the memory is still there.
+void growth::report_end(activity what, event_kind kind, segment_run run, std::uint32_t detail, std::uint64_t begun_ns) {
+    const std::uint64_t bytes = std::uint64_t{run.count} << segment_shift;
+    if (reports_.observer != nullptr) {
+        reports_.observer->end(what, kind == event_kind::commit_failed ? 0 : bytes);
+    }
+    if (reports_.events != nullptr && run.count != 0) {
+        const std::uint64_t now = simt::clock_ns();
+        reports_.events->emit({.time_ns = now,
+                               .at = std::uint64_t{to_underlying(run.first)} << segment_shift,
+                               .bytes = bytes,
+                               .thread = event_microseconds(now - begun_ns),
+                               .detail = detail & 0xff'ffff,
+                               .kind = kind});
+    }
+}
+
 /// The order matters: `seen_`, which `decommit_released` sets, must hold for the commit behind it.
 bool growth::step() {
     // First, since a group waits for it.
@@ -439,6 +479,9 @@ void growth::start() {
 /// The loop of the thread. A step that did anything is followed by another one, since its effect may have made room for
 /// more, such as budget or addresses.
 void growth::run() {
+    if (reports_.observer != nullptr) {
+        reports_.observer->thread_begins("growth");
+    }
     for (;;) {
         // Read before the work that it may signal, so that no signal is lost. Pairs with `wake`.
         const std::uint32_t seen = signal_.load<simt::order::acquire>();

@@ -18,8 +18,10 @@
 #include "absl/status/status.h"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
+#include "host/events/reports.hpp"
 #include "host/heap_thread.hpp"
 #include "host/run_ring.hpp"
+#include "host/single_writer_counter.hpp"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard {
@@ -111,6 +113,8 @@ public:
     growth(const growth&) = delete;
     growth& operator=(const growth&) = delete;
 
+    /// Reports events and activities from now on: `commit`, `decommit` and `commit_failed`. Called before `start`.
+    void report_to(const reports& to) { reports_ = to; }
     /// Any thread may take the line; each of its words says which thread writes it.
     [[nodiscard]] growth_line& line() { return line_; }
     /// Sets the most segments that can be committed at the same time, and whether the address range (`by_range`) or the
@@ -202,6 +206,8 @@ public:
     /// was released and not decommitted yet goes back with the backing.
     void stop();
 
+    /// Returns how long the backing's commits have taken, those that failed included. Any thread may read it.
+    [[nodiscard]] const power_histogram& commit_ns() const { return commit_ns_; }
     /// Returns the last error of the backing, or `OkStatus`. Any thread may call it.
     [[nodiscard]] absl::Status last_error() const;
 
@@ -245,6 +251,8 @@ private:
     void begin_call() { busy_since_.store<simt::order::relaxed>(simt::clock_ns() | 1); }
     void end_call() { busy_since_.store<simt::order::relaxed>(0); }
     void note(absl::Status error);
+    std::uint64_t report_begin(activity what, std::uint32_t segments);
+    void report_end(activity what, event_kind kind, segment_run run, std::uint32_t detail, std::uint64_t begun_ns);
     /// Tells the thread to end after the call under way, and returns at once. Any thread may call it, several times.
     void ask_to_stop();
 
@@ -265,12 +273,14 @@ private:
     simt::host_word<std::uint32_t> signal_{0};
     /// Time when the backing's call under way began, in ns; 0: no call is under way.
     simt::host_word<std::uint64_t> busy_since_{0};
+    power_histogram commit_ns_;                   ///< written by the growth thread
     simt::host_word<std::uint32_t> given_up_{0};  ///< number of extents given up
     std::uint32_t seen_ = 0;                      ///< those of them that were decommitted before the next commit
     simt::host_word<std::uint32_t> stopping_{0};
     // Protects `error_`, which any thread may read.
     mutable std::mutex error_mutex_;
-    absl::Status error_;                 ///< the last error of the backing
+    absl::Status error_;  ///< the last error of the backing
+    reports reports_;
     std::optional<heap_thread> thread_;  ///< if `start` made one
 };
 

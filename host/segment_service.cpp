@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// The requests of a heap; see segment_service.hpp. segment_service_parking.cpp has the requests that wait,
-/// segment_service_advice.cpp those with advice.
+/// segment_service_advice.cpp those with advice, segment_service_host.cpp those of the host.
 ///
 ///     poll_once()
 ///       heartbeat
@@ -28,6 +28,7 @@
 
 #include "absl/strings/str_format.h"
 #include "device/simt/mutation.cuh"
+#include "host/monotonic_clock.hpp"
 
 namespace orchard {
 
@@ -58,6 +59,7 @@ segment_service::segment_service(mailbox_server server, growth& grower, const se
 
 std::uint32_t segment_service::poll_once() {
     counters_.polls.add(1);
+    turn_ns_ = 0;
     server_.heartbeat();
     // The blocked commit has ended: device threads may ask again. While it lasts, this costs two loads a turn.
     if (server_.shown_blocked() != 0 && !grower_.is_blocked(settings_.patience_ns)) {
@@ -82,6 +84,11 @@ std::uint32_t segment_service::poll_once() {
     while (arrived < batch && server_.next(&requests_[arrived])) {
         ++arrived;
     }
+    if (reports_.observer != nullptr && arrived != 0) {
+        reports_.observer->begin(activity::serve, arrived);
+    }
+    const bool measures = arrived != 0 && counters_.busy_polls.get() % polls_per_measure == 0;
+    const std::uint64_t read_ns = measures ? monotonic_ns() : 0;
     // The requests in order: sequences of exact grants together if possible, all others one by one.
     for (std::span<const mailbox::request> left(requests_.data(), arrived); !left.empty();) {
         const std::size_t length = exact_grants(left);
@@ -95,12 +102,20 @@ std::uint32_t segment_service::poll_once() {
         left = left.subspan(std::max<std::size_t>(length, 1));
     }
     server_.flush();
+    if (measures) {
+        counters_.answer_ns.note(monotonic_ns() - read_ns);
+    }
     enter_tails();
     if (arrived != 0) {
         counters_.busy_polls.add(1);
+        counters_.queue_depth.note(arrived);
         keep_ahead();
         publish_counts();
+        if (reports_.observer != nullptr) {
+            reports_.observer->end(activity::serve, arrived);
+        }
     }
+    turn_ns_ = 0;
     return arrived;
 }
 
@@ -149,6 +164,9 @@ bool segment_service::grant_together(std::span<const mailbox::request> requests)
     segment_index at = all.first;
     for (const mailbox::request& p : requests) {
         server_.respond({response_status::granted, p.slot, p.tag, {at, 0}});
+        if (reports_.events != nullptr) {
+            report_grant({at, leaf_index{0}, p.leaves}, p.run.count, p.slot);
+        }
         at = at + p.run.count;
         if (to_underlying(p.leaves) != 0) {
             tails_.push_back({at, leaf_index{0}, p.leaves});
@@ -188,6 +206,9 @@ void segment_service::handle(const mailbox::request& p) {
 void segment_service::respond(const parked_request& p, segment_index first, std::uint32_t count) {
     counters_.grants.add(1);
     server_.respond({response_status::granted, p.slot, p.tag, {first, count}});
+    if (reports_.events != nullptr) {
+        report_grant({first, leaf_index{p.count == 0 ? count : 0}, p.leaves}, p.count, p.slot);
+    }
 }
 
 /// Takes a run of free segments, which are granted from then on. Returns its first; nothing if no run is that long.
@@ -245,29 +266,6 @@ bool segment_service::try_grant(const parked_request& p) {
         respond(p, place->block, to_underlying(place->first));
     }
     return place.has_value();
-}
-
-/// The service thread calls it, in a job of the thread that allocates. The memory is granted as far as the structures
-/// are concerned; the counter of grants counts requests of the device only.
-std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
-    // As for a grant to the device, the memory kept ahead is filled up, and the counts are published.
-    const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
-    keep_ahead();
-    publish_counts();
-    if (!place) {
-        return std::nullopt;
-    }
-    return mailbox::grant{{place->block, count}, place->first, leaves};
-}
-
-void segment_service::give_back_from_host(const mailbox::grant& g) {
-    if (g.count != 0) {
-        (void)take_back({g.first, g.count});
-    }
-    if (to_underlying(g.leaves) != 0) {
-        (void)take_back_portion(g.first + g.count, g.leaf);
-    }
-    publish_counts();
 }
 
 /// Grants segments to the segment cache: one run, of at most the length asked for. No group waits for the response, so
@@ -400,8 +398,18 @@ bool segment_service::take_back_portion(segment_index block, leaf_index first) {
 /// Answers a return. A return that is not right, such as a second one of the same segments, is counted and rejected; it
 /// changes nothing.
 void segment_service::handle_give_back(const mailbox::request& p) {
+    // The length of a portion is known as long as it is granted.
+    std::uint64_t at = event_offset(p.run.first, leaf_index{0});
+    std::uint64_t bytes = std::uint64_t{p.run.count} << segment_shift;
+    if (reports_.events != nullptr && p.is_of_portion()) {
+        const auto granted = portions_.portion_at(p.run.first, p.portion_leaf());
+        at = event_offset(p.run.first, p.portion_leaf());
+        bytes = granted ? std::uint64_t{to_underlying(granted->leaves)} * big_page_bytes : 0;
+    }
     const bool ok = p.is_of_portion() ? take_back_portion(p.run.first, p.portion_leaf()) : take_back(p.run);
-    if (!ok) {
+    if (ok) {
+        report(event_kind::give_back, at, bytes, p.slot);
+    } else {
         counters_.requests_rejected.add(1);
     }
     server_.respond(

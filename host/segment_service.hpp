@@ -5,7 +5,6 @@
 /// The service of a heap: it answers the requests of kernels from the host's structures.
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,35 +12,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "host/events/reports.hpp"
 #include "host/extent_map.hpp"
 #include "host/growth.hpp"
 #include "host/mailbox_server.hpp"
 #include "host/or_tree.hpp"
 #include "host/portion_tree.hpp"
 #include "host/segment_directory.hpp"
+#include "host/single_writer_counter.hpp"
 
 namespace orchard {
-
-/// A number with one writer thread, which other threads may read at any time. Relaxed, and without a read-modify-write:
-/// with one writer, a load and a store lose no update, and cost far less than a locked instruction in the request path.
-/// A reader gets some recent value; values of several counters need not be of the same moment.
-/// `service_thread::publish` and `service_thread::run` order them for readers that need that.
-class single_writer_counter {
-public:
-    /// Writer: add to the value, raise it to a maximum, set it.
-    void add(std::uint64_t n) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
-    void raise_to(std::uint64_t n) {
-        if (n > value_.load(std::memory_order_relaxed)) {
-            value_.store(n, std::memory_order_relaxed);
-        }
-    }
-    void set(std::uint64_t n) { value_.store(n, std::memory_order_relaxed); }
-    /// Any thread: returns the value.
-    [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-
-private:
-    std::atomic<std::uint64_t> value_{0};
-};
 
 /// The counters of a service. The events count since the heap was created; the levels (`segments_free` and the like)
 /// are as of the end of the service's last turn that did any work.
@@ -62,6 +42,10 @@ struct service_counters {
     single_writer_counter peak_segments_committed;
     single_writer_counter longest_free_run;   ///< in segments, as of the last call of `publish_longest_run`
     single_writer_counter segments_released;  ///< given up for decommitting so far
+    power_histogram queue_depth;              ///< requests found by each poll that found any
+    /// Nanoseconds from the reading of a poll's requests to the sending of their responses, of one of
+    /// `segment_service::polls_per_measure` such polls. Requests that are parked are answered later.
+    power_histogram answer_ns;
 };
 
 /// The settings of a service.
@@ -96,6 +80,11 @@ public:
     /// Creates a service for all segments of `grower`, and takes over the memory that is committed already. Allocates
     /// all memory that the service will ever need. `grower` must outlive it, and has no other service.
     segment_service(mailbox_server server, growth& grower, const service_settings& settings = {});
+
+    /// Reports events and activities from now on: `grant`, `give_back`, `park` and `refuse`; `serve`, and waits. Called
+    /// before the first turn. Nothing is reported without this call.
+    void report_to(const reports& to) { reports_ = to; }
+    [[nodiscard]] const reports& reporting() const { return reports_; }
 
     /// One turn of the service: raises the heartbeat, takes over the memory that growth has committed, tries parked
     /// requests again, then serves at most `batch` requests and sends the responses. Returns the number of requests
@@ -182,6 +171,8 @@ public:
 
     /// The most requests served in one poll, so that growth and the heartbeat are served, too.
     static constexpr std::uint32_t batch = 256;
+    /// Of so many polls that found a request, one is measured: two reads of the clock take as long as half a request.
+    static constexpr std::uint32_t polls_per_measure = 16;
 
 private:
     /// A grant that waits, without its word in the ring: the slot and its tag are enough to answer it.
@@ -231,6 +222,11 @@ private:
     bool take_back_portion(segment_index block, leaf_index first);
     std::optional<portion> place_tail(leaf_count leaves);
     void respond(const parked_request& p, segment_index first, std::uint32_t count);
+    void report_grant(const portion& place, std::uint32_t count, std::uint32_t slot);
+    void report(event_kind kind, std::uint64_t at, std::uint64_t bytes, std::uint32_t detail);
+    void report_wait(const parked_request& p);
+    void report_wait_end(const parked_request& p);
+    [[nodiscard]] std::uint64_t bytes_of(const parked_request& p) const;
     void reject_grant(const parked_request& p);
     /// Notes that memory became free: parked requests are tried again in the next turn, and device threads may ask
     /// again even if a commit is blocked.
@@ -294,6 +290,8 @@ private:
     std::uint32_t host_longest_ = 0;       ///< as `longest_`, for these calls
     simt::host_word<std::uint32_t> closing_{0};
     service_counters counters_;
+    reports reports_;
+    std::uint64_t turn_ns_ = 0;  ///< time of the first event of this turn; 0: none yet
 };
 
 }  // namespace orchard

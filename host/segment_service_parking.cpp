@@ -18,6 +18,7 @@ using mailbox::response_status;
 /// Lets a request wait, and asks growth for the memory. Cost: allocates nothing, as `parked_` was reserved.
 void segment_service::park(const parked_request& p) {
     counters_.requests_parked.add(1);
+    report_wait(p);
     parked_.push_back(p);
     parked_leaves_ += leaves_of(p);
     longest_ = std::max(longest_, p.most_segments());
@@ -74,6 +75,7 @@ void segment_service::retry_parked() {
         }
         if (granted || hopeless) {
             parked_leaves_ -= leaves_of(p);
+            report_wait_end(p);
         }
         return granted || hopeless;
     });
@@ -121,6 +123,7 @@ bool segment_service::is_sampled(const parked_request& p) {
 /// Lets a request wait for an extent of its own. One request at a time does so.
 void segment_service::park_apart(const parked_request& p) {
     counters_.requests_parked.add(1);
+    report_wait(p);
     apart_ = p;
     grower_.want_apart(p.most_segments());
 }
@@ -136,6 +139,7 @@ void segment_service::grant_apart(segment_run extent) {
         (void)portions_.take_leftmost(extent.first + apart_->count, apart_->leaves);  // as in `find_place`
     }
     respond(*apart_, extent.first, 0);
+    report_wait_end(*apart_);
     apart_.reset();
 }
 
@@ -151,6 +155,7 @@ void segment_service::retry_apart() {
         return;
     }
     const parked_request p = *apart_;
+    report_wait_end(p);
     apart_.reset();
     line_.apart.store<simt::order::relaxed>(0);
     if (is_closing()) {
@@ -207,6 +212,7 @@ void segment_service::reject_grant(const parked_request& p) {
     }
     publish_longest_run();
     server_.respond(mailbox::response::rejection(why, p.slot, p.tag, tree_.free_count()));
+    report(event_kind::refuse, 0, bytes_of(p), static_cast<std::uint32_t>(reason_of(why)));
 }
 
 }  // namespace orchard

@@ -49,6 +49,9 @@ void service_thread::loop() {
         CPU_SET(static_cast<std::size_t>(core_), &set);
         pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
     }
+    if (service_.reporting().observer != nullptr) {
+        service_.reporting().observer->thread_begins("service");
+    }
     // Reading the clock costs more than an empty poll, so that only every 64th empty poll does.
     constexpr int polls_per_look = 64;
     bool has_slept = false;  // since the last traffic

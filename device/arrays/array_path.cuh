@@ -31,6 +31,17 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
     return simt::reduce_add(r.mask, counted) < least_interleaved_bytes;
 }
 
+/// Reports a lane's new array. In reports, an array is named by the offset of its sub-array plus the lane in the order
+/// of the record. No two arrays have the same name: a sub-array is longer than its last lane's number.
+inline ORCHARD_NOINLINE void report_array(const lanes_request& r) {
+    report_block(r.h, device_event::block_allocated, r.h.offset_of(r.block) + r.position, r.bytes, 0);
+}
+/// Reports that a lane's array is about to be freed; `s` is the search for its sub-array.
+inline ORCHARD_NOINLINE void report_array_free(block_search& s, std::uint32_t lane) {
+    event_call e(*s.h.events, device_event::block_freed, s.h.offset_of(s.address()) + lane, 0, 0);
+    report(e);
+}
+
 /// Gets a place for this lane's array of `bytes` > 0; converged lanes that want the same layout from this heap get
 /// theirs interleaved. Sets `place.linear` if a linear block is to be used instead; otherwise `place.chunk` is the
 /// array's sub-array, or null after a failure, which is recorded. Any lanes call it, in any divergence.
@@ -78,6 +89,9 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
         place.map = r.map;
         place.position = position_of(h.order_of_lanes, r.map.width, r.position);
         place.shift = r.shift;
+        if (r.block != nullptr && h.reports_blocks()) {
+            report_array(r);
+        }
     }
 }
 
@@ -89,7 +103,11 @@ inline ORCHARD_NOINLINE void place_array(const heap_view& h, std::uint64_t bytes
 inline ORCHARD_NOINLINE void free_array_of_lane(const heap_view& h, const void* chunk, std::uint32_t width,
                                                 std::uint32_t position) {
     block_search s(h, chunk);
-    if (!free_lane(s, lane_at(h.order_of_lanes, width, position))) {
+    const std::uint32_t lane = lane_at(h.order_of_lanes, width, position);
+    if (s.h.reports_blocks()) {
+        report_array_free(s, lane);
+    }
+    if (!free_lane(s, lane)) {
         record_invalid_free(s.h, s.address());
     }
 }

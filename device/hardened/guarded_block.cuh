@@ -21,6 +21,7 @@
 #include "device/hardened/block_fault_record.cuh"
 #include "device/hardened/quarantine.cuh"
 #include "device/simt/random.hpp"
+#include "device/state/event_writer.cuh"
 
 namespace orchard::device {
 
@@ -31,6 +32,9 @@ struct block_guard {
     device_word<std::uint64_t> mark;
 };
 inline constexpr std::uint64_t guard_bytes = sizeof(block_guard);
+
+/// Returns how many bytes an instrumented heap asks for beyond those of the program.
+ORCHARD_INLINE std::uint64_t guard_bytes_of(const heap_view& h) { return h.is_hardened() ? guard_bytes : 0; }
 
 /// The byte behind the end of a block, the byte of a block that was freed, and the byte of a new one under
 /// `block_fill::junk`. None is 0 or part of usual text.
@@ -118,7 +122,7 @@ inline ORCHARD_NOINLINE void record_block_fault(const guarded_call& c) {
         to.time_ns.store<order::relaxed>(simt::clock_ns());
         to.kind.store<order::release>(static_cast<std::uint32_t>(c.fault));  // pairs with `block_fault_record::read`
     }
-    if (c.h.hardened == hardening::guard) {
+    if (c.h.level() == hardening::guard) {
         simt::stop_kernel("orchard: a hardened heap found a fault of the program (heap::block_faults)");
     }
 }
@@ -153,6 +157,17 @@ inline ORCHARD_NOINLINE void guard_block(const heap_view& h, void* p, std::uint6
     }
     fill_spare(c);
     write_guard(c);
+}
+
+/// Finishes a new block of an instrumented heap, as the caller's last step: guards it (`guard_block`), and reports it.
+/// A macro-like function, as a further level of calls would add to the registers of every kernel.
+ORCHARD_INLINE void instrument_block(const heap_view& h, void* p, std::uint64_t usable, std::uint64_t wanted) {
+    if (h.is_hardened()) {
+        guard_block(h, p, usable, wanted);
+    }
+    if (h.reports_blocks()) {
+        report_block(h, device_event::block_allocated, h.offset_of(p), wanted - guard_bytes_of(h), 0);
+    }
 }
 
 /// Returns the mark, and sets `c.bytes` and `c.owner`; returns 0 and sets neither if the guard was written over.

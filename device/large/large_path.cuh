@@ -68,10 +68,10 @@ inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
     }
 }
 
-/// Writes the guard of the lane's block in a hardened heap. Each lane calls it for itself.
-inline ORCHARD_NOINLINE void guard_large_block(const chunk_request& r) {
+/// Finishes the lane's block in an instrumented heap. Each lane calls it for itself.
+inline ORCHARD_NOINLINE void instrument_large_block(const chunk_request& r) {
     if (r.block != nullptr) {
-        guard_block(r.h, r.block, bytes_in_chunk(r.h, r.block), r.bytes);
+        instrument_block(r.h, r.block, r.h.is_hardened() ? bytes_in_chunk(r.h, r.block) : 0, r.bytes);
     }
 }
 
@@ -107,14 +107,14 @@ ORCHARD_INLINE void get_large(chunk_request& r) {
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
     chunk_request r{h, 0, bytes, alignment};
     get_large<false>(r);
-    if (h.hardened != hardening::off) {
-        guard_large_block(r);
+    if (h.instrumented != 0) {
+        instrument_large_block(r);
     }
     return r.block;
 }
 
-/// The same for a chunk that is to be advised, in a heap that is not hardened. The advice is given if the chunk has 2
-/// MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
+/// The same for a chunk that is to be advised, in a heap that is not instrumented. The advice is given if the chunk has
+/// 2 MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
 inline ORCHARD_NOINLINE void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                                      advice_code advice) {
     chunk_request r{h, 0, bytes, alignment};

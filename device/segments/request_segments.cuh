@@ -12,22 +12,6 @@
 
 namespace orchard::device {
 
-/// Returns the reason of failure for the status of a response; none if it is granted. A status without a reason of its
-/// own, as `out_of_memory`, means that the device budget is spent.
-ORCHARD_INLINE failure_reason reason_of(response_status status) {
-    switch (status) {
-        case response_status::granted: return failure_reason::none;
-        case response_status::fragmented: return failure_reason::fragmented;
-        case response_status::too_large: return failure_reason::too_large;
-        case response_status::closing: return failure_reason::closing;
-        case response_status::commit_failed: return failure_reason::commit_failed;
-        case response_status::commit_blocked: return failure_reason::commit_blocked;
-        case response_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
-        case response_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
-        default: return failure_reason::out_of_memory_device_budget;
-    }
-}
-
 /// Counts a request that was posted, and its abandonment if there was no response. All lanes of the group call it.
 inline ORCHARD_NOINLINE void count_request(const segment_request& d) {
     if (is_leader(d.mask)) {

@@ -48,6 +48,8 @@ namespace orchard::simt::mutation {
     X(array_room, "an array is as long as the shortest array of its row")                                              \
     X(array_after, "a lane does not record where the next array begins")                                               \
     X(ring_end, "a lane takes entries of the host's ring that it has not acquired")                                    \
+    X(event_room, "a group writes its events although the host has not read the slots")                                \
+    X(event_sync, "a leader takes tickets without a barrier of the group before and after")                            \
     X(look_again, "a waiter that has just polled may poll again before it checks its deadline")                        \
     X(reclaim_age, "a rejected group relies on a reclaim that began before the rejection")                             \
     X(reclaim_patience, "each owner of a reclaim gets as much time as the one before")                                 \

@@ -387,8 +387,8 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
     }
     if (!s.lacks()) {
         char* const p = opening.h.address(s.mine.segment) + std::uint64_t{s.mine.page} * class_bytes(s.page_class);
-        if (opening.h.hardened != hardening::off) {
-            guard_block(opening.h, p, class_bytes(s.page_class), bytes);
+        if (opening.h.instrumented != 0) {
+            instrument_block(opening.h, p, class_bytes(s.page_class), bytes);
         }
         return p;
     }

@@ -5,7 +5,7 @@
 /// Recording of failed requests in the records of failure_record.cuh. All of it is off the path of successful requests.
 /// A lane whose request failed calls it alone, before the request returns null.
 
-#include "device/state/heap_state.cuh"
+#include "device/state/event_writer.cuh"
 
 namespace orchard::device {
 
@@ -38,6 +38,9 @@ inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t num
 /// former writer could arrive among those of the next.
 inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
+    if (h.events != nullptr) {
+        note_event(h, device_event::shortage, bytes, static_cast<std::uint32_t>(why));
+    }
     h.add(counter::failed_allocations, 1);
     failure_counts& counts = h.state->failure;
     const auto reason = static_cast<std::uint32_t>(why);

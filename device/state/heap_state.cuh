@@ -7,6 +7,7 @@
 ///     heap_state          one: segment cache, counters, counts of failures, slab tables' heads
 ///     host_free_ring      one: blocks that the host has freed and no device thread has processed yet
 ///     failure_board       one, in host memory: records of requests that failed
+///     event_ring          one, of a heap that reports events: tickets; its slots lie in host memory
 ///     heap_view           one: a copy for functions that are not inlined (kernels get theirs as a parameter)
 ///     slab tables         [class][slab index]: which segments are slabs of a class
 ///     descriptors         [segment], scattered: what it is; written by its owner, the device or the host
@@ -23,6 +24,7 @@
 #include "device/host_rpc/client.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/state/chunk_record.cuh"
+#include "device/state/event_ring.cuh"
 #include "device/state/failure_record.cuh"
 #include "device/state/host_free_ring.cuh"
 #include "uvm/geometry/failure_reason.hpp"
@@ -337,7 +339,10 @@ struct heap_view {
     std::uint32_t cache_target = 64;  ///< segments to keep cached; 0: every request goes to the host
     std::uint32_t cache_max = 128;    ///< segments above which some are returned to the host
     std::uint32_t refill_batch = 16;  ///< the least number of segments that a refill asks for
-    hardening hardened = hardening::off;
+    /// Nonzero if `malloc`, `free` and the calls built on them do more than in an ordinary heap: the level of
+    /// `hardened`, and `reporting` if they report blocks (`report_block`). One test of this word leads away from the
+    /// fast paths.
+    std::uint32_t instrumented = 0;
     /// Bitmaps and lines of portions may contain garbage when they are committed; the first thread that needs a part of
     /// them clears it.
     bool clears_metadata = false;
@@ -378,9 +383,21 @@ struct heap_view {
     block_fill fill = block_fill::unchanged;  ///< of a hardened heap
     std::uint32_t placement_seed = 0;         ///< of a hardened heap: which words of a new slab are used first; else 0
     device_word<std::uint32_t>* samples =
-        nullptr;             ///< [segments]: accesses (`heap_ref::note_access`); null: none count
-    mailbox_client mailbox;  ///< to the host's service
+        nullptr;                   ///< [segments]: accesses (`heap_ref::note_access`); null: none count
+    mailbox_client mailbox;        ///< to the host's service
+    event_ring* events = nullptr;  ///< of a heap that reports events; else null
 
+    static constexpr std::uint32_t level_mask = 3;
+    static constexpr std::uint32_t reporting = 4;
+    /// Returns the level of the option `hardened`.
+    [[nodiscard]] ORCHARD_INLINE hardening level() const { return static_cast<hardening>(instrumented & level_mask); }
+    [[nodiscard]] ORCHARD_INLINE bool is_hardened() const { return (instrumented & level_mask) != 0; }
+    /// Returns whether every block that is allocated or freed is reported to the host.
+    [[nodiscard]] ORCHARD_INLINE bool reports_blocks() const { return (instrumented & reporting) != 0; }
+    /// Returns the offset of an address of the heap from `base`.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t offset_of(const void* p) const {
+        return static_cast<std::uint64_t>(static_cast<const char*>(p) - base);
+    }
     /// Returns the code of the advice `what` for an array; 0 if the heap has it anyway, or takes none.
     [[nodiscard]] ORCHARD_INLINE advice_code code_of(managed_advice what) const {
         return takes_advice ? orchard::code_of(what, advice) : advice_code{0};

@@ -34,6 +34,7 @@
 /// the next slab may look taken meanwhile, but no page in use ever looks free.
 
 #include "device/group/bits.cuh"
+#include "device/state/event_writer.cuh"
 #include "device/state/fill_sample.cuh"
 #include "device/state/heap_state.cuh"
 
@@ -145,6 +146,9 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
     // Relaxed: `spread` only says where searches look, and an entry below it may be empty at any time.
     h.state->slabs[page_class].spread.raise<order::relaxed>(index + 1);
     h.add(counter::slabs_published, 1);
+    if (h.events != nullptr) {
+        note_event(h, device_event::slab_opened, segment, page_class);
+    }
 }
 
 /// The state of a retirement, kept in the lane's local memory between its phases. The group is converged.

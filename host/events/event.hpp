@@ -29,6 +29,12 @@ namespace orchard {
 ///     shortage         0, bytes asked for     failure_reason              thread of the kernel that got null
 ///     block_allocated  the block              tag of `malloc(bytes, tag)` thread of the kernel
 ///     block_freed      the block, 0           0                           thread of the kernel
+///     block_tagged     the block; 0, or the   tag; 0 if another block     thread of the kernel
+///                      offset + 1 of the      is named
+///                      block whose tag it
+///                      takes (`realloc`)
+///
+/// Blocks that the host allocates and frees have the thread `host_thread`.
 enum class event_kind : std::uint8_t {
     grant,
     give_back,
@@ -44,14 +50,16 @@ enum class event_kind : std::uint8_t {
     shortage,
     block_allocated,
     block_freed,
+    block_tagged,
 };
-inline constexpr int event_kinds = 14;
+inline constexpr int event_kinds = 15;
+inline constexpr std::uint32_t host_thread = 0xffffffffu;
 
 /// Returns the name of a kind, as texts and traces have it: `grant`, `block_freed`.
 constexpr std::string_view name_of(event_kind kind) {
     constexpr std::string_view names[event_kinds] = {
-        "grant", "give_back", "park",        "refuse",       "commit",   "decommit",        "commit_failed",
-        "move",  "trim",      "slab_opened", "slab_retired", "shortage", "block_allocated", "block_freed"};
+        "grant", "give_back",   "park",         "refuse",   "commit",          "decommit",    "commit_failed", "move",
+        "trim",  "slab_opened", "slab_retired", "shortage", "block_allocated", "block_freed", "block_tagged"};
     const auto k = static_cast<std::uint8_t>(kind);
     return k < event_kinds ? names[k] : "unknown";
 }

@@ -27,6 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "profiling/bench/bench.hpp"
+#include "profiling/bench/layout_experiment.cuh"
 #include "profiling/bench/managed_kernels.cuh"
 #include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/watched_memory.hpp"
@@ -42,175 +43,12 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kib = 1 << 10;
 constexpr std::uint64_t mib = 1 << 20;
-/// Reads of each thread; few beside the elements of its array.
-constexpr std::uint32_t reads_a_thread = 100;
 
 /// Returns the bytes of memory that a measurement uses.
 std::uint64_t all_bytes(const settings& s) { return (s.device == simt::device_kind::cuda && !s.quick ? 512 : 8) * mib; }
 
-/// Returns the options of a managed heap whose memory moves by faults alone: no advice, no move on grant.
-options managed(const settings& s) {
-    options values = s.heap;
-    values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
-    values.backing = backing_option::managed;
-    // An eighth more than the arrays or blocks.
-    values.capacity = all_bytes(s) * 9 / 8;
-    values.advice = managed_advice::none;
-    values.prefetch = false;
-    return values;
-}
-
-/// The results of one launch of `layout_experiment`.
-struct moved {
-    double ms;
-    std::uint64_t bytes;  ///< moved from the host to the GPU
-};
-
-/// The experiment of docs/limits.md: arrays of threads, all of them on the host, of which kernels read a small part.
-/// The driver services a fault by whole big pages of 64 KiB; a layout decides how many lanes profit from it.
-class layout_experiment {
-public:
-    /// @param thread_bytes  of each thread's array; the number of threads follows from it
-    layout_experiment(const settings& s, std::uint64_t thread_bytes)
-        : s_{s}, threads_{all_bytes(s) / thread_bytes}, count_{thread_bytes / sizeof(element)} {}
-
-    /// Adds the rows of all layouts, each by hand and by a heap, which should move the same bytes.
-    absl::Status run(ordered_json& rows) {
-        // Linear, in tiles of a big page, in tiles of an OS page.
-        for (const layout how : {layout::linear(), layout::interleaved(tile::k64), layout::interleaved(tile::k4)}) {
-            absl::Status status = run_by_hand(how);
-            if (status.ok()) {
-                status.Update(run_by_heap(how));
-            }
-            if (!status.ok()) {
-                return status;
-            }
-        }
-        rows.insert(rows.end(), rows_.begin(), rows_.end());
-        return absl::OkStatus();
-    }
-
-private:
-    /// Measures arrays of a heap. Errors: those of the heap, of launches and of `map_on_host`; Internal if an array is
-    /// missing.
-    absl::Status run_by_heap(layout how) {
-        auto made = heap::create(managed(s_));
-        if (!made.ok()) {
-            return made.status();
-        }
-        heap h = *std::move(made);
-        auto arrays = device_array<lane_array<element>>::create(h.executor(), threads_);
-        if (!arrays.ok()) {
-            return arrays.status();
-        }
-        // One launch of all threads, so that the lanes of a warp share a chunk.
-        const simt::launch_result allocated =
-            simt::launch(h.executor(), shape(), allocate_arrays{h.ref(), how, arrays->data(), threads_, count_});
-        std::vector<lane_array<element>> got(threads_);
-        absl::Status status = allocated.ok ? arrays->download(got) : to_status(allocated);
-        if (!status.ok()) {
-            return status;
-        }
-        if (std::any_of(got.begin(), got.end(), [](const auto& a) { return a.empty(); })) {
-            return absl::InternalError("a thread got no array");
-        }
-        char* const base = h.ref().view().base;
-        // The whole heap is brought to the host, not only the arrays: moves are counted over all of it.
-        return run_patterns(h.executor(), arrays_of_heap{arrays->data()}, "lane_array", how, base,
-                            h.configuration().capacity,
-                            [&] { return h.prefetch(base, h.configuration().capacity, memory_tier::host); });
-    }
-
-    /// Measures the same layout in plain managed memory, with index arithmetic in the kernel.
-    absl::Status run_by_hand(layout how) {
-        auto memory = s_.device == simt::device_kind::cuda ? make_cuda_managed_memory() : make_emulated();
-        if (!memory.ok()) {
-            return memory.status();
-        }
-        const auto base = (*memory)->allocate(all_bytes(s_));
-        if (!base.ok()) {
-            return base.status();
-        }
-        simt::executor on;
-        on.kind = s_.device;
-        on.workers = static_cast<unsigned>(s_.heap.emulated_workers);
-        // The tile in elements of 4 B, by its logarithm; 0 stands for linear.
-        const std::uint32_t log_tile = how == layout::linear() ? 0 : log_of(how.turn) - 2;
-        return run_patterns(on, arrays_by_hand{reinterpret_cast<element*>(*base), count_, log_tile}, "hand", how, *base,
-                            all_bytes(s_),
-                            [&] { return (*memory)->prefetch(*base, all_bytes(s_), memory_tier::host); });
-    }
-    /// Returns the emulated memory as the type that both branches share.
-    static absl::StatusOr<std::unique_ptr<managed_memory>> make_emulated() { return make_emulated_managed_memory(); }
-
-    /// Returns the shape of a launch; with few threads, one block of them.
-    [[nodiscard]] simt::grid shape() const {
-        return simt::grid_for(threads_, static_cast<std::uint32_t>(std::min<std::uint64_t>(256, threads_)));
-    }
-
-    /// Measures each pattern of reads on one set of arrays, and adds its rows.
-    /// @param bring_home  moves all of [base, base + bytes) to the host
-    template <class Arrays>
-    absl::Status run_patterns(const simt::executor& on, const Arrays& arrays, const char* by, layout how,
-                              const char* base, std::uint64_t bytes, const std::function<absl::Status()>& bring_home) {
-        // The names are those of `places`.
-        for (const auto& [which, name] : {std::pair{places::same_in_warp, "same random offset in a warp"},
-                                          std::pair{places::stride_64k, "stride of 64 KiB"},
-                                          std::pair{places::own, "each lane its own random offset"}}) {
-            std::vector<double> times;
-            std::vector<double> megabytes;
-            for (int i = -1; i < s_.repeats; ++i) {
-                // Each launch begins with all pages on the host: otherwise only the first one would fault.
-                absl::Status status = map_on_host(base, bytes, bring_home);
-                const auto one = status.ok() ? read_once(on, arrays, which, base, bytes) : status;
-                if (!one.ok()) {
-                    return one.status();
-                }
-                times.push_back(one->ms);
-                // 10^6 bytes.
-                megabytes.push_back(static_cast<double>(one->bytes) * 1e-6);
-            }
-            rows_.push_back({{"what", "reads of arrays on the host"},
-                             {"pattern", name},
-                             {"kib_a_thread", count_ * sizeof(element) / kib},
-                             {"layout", text_of(how)},
-                             {"by", by},
-                             {"ms", median_after(1, times)},
-                             {"moved_mb", median_after(1, megabytes)}});
-            add_repetitions(rows_.back(), "", times, "ms");
-        }
-        return absl::OkStatus();
-    }
-
-    /// Runs the kernel once, and counts what has left the host.
-    template <class Arrays>
-    absl::StatusOr<moved> read_once(simt::executor on, const Arrays& arrays, places which, const char* base,
-                                    std::uint64_t bytes) {
-        auto sums = device_array<element>::create(on, threads_);
-        if (!sums.ok()) {
-            return sums.status();
-        }
-        on.timed = true;
-        // The same places in each launch, by hand and in a heap.
-        constexpr std::uint32_t seed = 1;
-        const simt::launch_result done = simt::launch(
-            on, shape(), read_places<Arrays>{arrays, which, reads_a_thread, seed, threads_, count_, sums->data()});
-        if (!done.ok) {
-            return to_status(done);
-        }
-        // Counted after the kernel and before anything else brings pages back.
-        const auto gone = bytes_moved_away(base, bytes);
-        if (!gone.ok()) {
-            return gone.status();
-        }
-        return moved{done.microseconds / 1000, *gone};
-    }
-
-    const settings& s_;
-    std::uint64_t threads_;  ///< each has one array
-    std::uint64_t count_;    ///< elements of each array
-    ordered_json rows_ = ordered_json::array();
-};
+/// Returns the options of a managed heap for `all_bytes`, and an eighth more.
+options managed(const settings& s) { return faulting_heap(s, all_bytes(s) * 9 / 8); }
 
 /// A managed heap and large blocks of it: 1 MiB each, as many as fill `all_bytes`.
 class large_blocks_run {
@@ -407,6 +245,32 @@ absl::Status time_first_touch(const settings& s, managed_advice advice, const ch
     return absl::OkStatus();
 }
 
+/// Adds the rows of arrays of `thread_bytes` for each thread: all layouts, each by hand and by a heap, which should
+/// move the same bytes.
+absl::Status add_layouts(const settings& s, std::uint64_t thread_bytes, ordered_json& rows) {
+    const layout_experiment experiment(s, all_bytes(s) / thread_bytes, thread_bytes, all_bytes(s) * 9 / 8);
+    for (const layout how : {layout::linear(), layout::interleaved(tile::k64), layout::interleaved(tile::k4)}) {
+        const auto by_hand = experiment.run_by_hand(how);
+        const auto by_heap = by_hand.ok() ? experiment.run_by_heap(how) : by_hand;
+        if (!by_heap.ok()) {
+            return by_heap.status();
+        }
+        for (const auto& [by, results] : {std::pair{"hand", &*by_hand}, std::pair{"lane_array", &*by_heap}}) {
+            for (const pattern_result& one : *results) {
+                rows.push_back({{"what", "reads of arrays on the host"},
+                                {"pattern", one.pattern},
+                                {"kib_a_thread", thread_bytes / kib},
+                                {"layout", text_of(how)},
+                                {"by", by},
+                                {"ms", median_after(1, one.ms)},
+                                {"moved_mb", median_after(1, one.moved_mb)}});
+                add_repetitions(rows.back(), "", one.ms, "ms");
+            }
+        }
+    }
+    return absl::OkStatus();
+}
+
 absl::StatusOr<ordered_json> run_managed(const settings& s) {
     settings few = s;
     few.repeats = std::min(s.repeats, 3);
@@ -416,7 +280,7 @@ absl::StatusOr<ordered_json> run_managed(const settings& s) {
     for (const std::uint64_t bytes :
          s.quick ? std::vector<std::uint64_t>{64 * kib, 256 * kib} : std::vector<std::uint64_t>{512 * kib, 4 * mib}) {
         if (status.ok()) {
-            status.Update(layout_experiment(few, bytes).run(rows));
+            status.Update(add_layouts(few, bytes, rows));
         }
     }
     for (const bool discard : {false, true}) {

@@ -52,7 +52,7 @@ struct arrays_by_hand {
     struct one {
         element* first;
         std::uint32_t log_tile_size;
-        [[nodiscard]] ORCHARD_INLINE element operator[](std::uint64_t i) const {
+        [[nodiscard]] ORCHARD_INLINE const element& operator[](std::uint64_t i) const {
             // A row of tiles has one for each of 32 lanes: 2^5.
             const std::uint64_t row = i >> log_tile_size << (log_tile_size + 5);
             return log_tile_size == 0 ? first[i] : first[row | (i & ((std::uint64_t{1} << log_tile_size) - 1))];
@@ -67,17 +67,15 @@ struct arrays_by_hand {
     }
 };
 
-/// Each thread reads `reads` places, one after the other: all contents are 0, and each place depends on the previous
-/// value. A thread therefore has one fault under way at a time, as in code that follows pointers.
+/// The places that each thread reads in its array.
 template <class Arrays>
-struct read_places {
+struct reads_of {
     Arrays arrays;
     places which;
     std::uint32_t reads;
     std::uint32_t seed;
     std::uint64_t threads;
     std::uint64_t count;  ///< elements of each array, a power of two
-    element* sums;        ///< one for each thread
 
     /// Returns the index of read number `read` of thread `i`.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t place(std::uint64_t i, std::uint32_t read) const {
@@ -88,19 +86,50 @@ struct read_places {
         const std::uint64_t reader = which == places::own ? i : i / simt::warp_size;
         return device::mix(static_cast<std::uint32_t>(reader * reads + read) ^ device::mix(seed)) & (count - 1);
     }
+};
+
+/// Each thread reads its places, one after the other: all contents are 0, and each place depends on the previous value.
+/// A thread therefore has one fault under way at a time, as in code that follows pointers.
+template <class Arrays>
+struct read_places {
+    reads_of<Arrays> what;
+    element* sums;  ///< one for each thread
+
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
-        if (i >= threads) {
+        if (i >= what.threads) {
             return;
         }
-        const auto mine = arrays.of(i);
+        const auto mine = what.arrays.of(i);
         element sum = 0;
         ORCHARD_NO_UNROLL
-        for (std::uint32_t read = 0; read < reads; ++read) {
-            sum += mine[place(i, read) + sum];
+        for (std::uint32_t read = 0; read < what.reads; ++read) {
+            sum += mine[what.place(i, read) + sum];
         }
         // The stored sum keeps the compiler from removing the reads.
         sums[i] = sum;
+    }
+};
+
+/// Marks the OS pages of the places that `read_places` reads, without a read.
+template <class Arrays>
+struct mark_places {
+    reads_of<Arrays> what;
+    const char* base;                          ///< of the memory, a multiple of a page
+    simt::device_word<std::uint32_t>* marked;  ///< a bit for each OS page from `base` on
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= what.threads) {
+            return;
+        }
+        const auto mine = what.arrays.of(i);
+        for (std::uint32_t read = 0; read < what.reads; ++read) {
+            const auto page =
+                static_cast<std::uint64_t>(reinterpret_cast<const char*>(&mine[what.place(i, read)]) - base) /
+                os_page_bytes;
+            (void)marked[page / 32].template fetch_or<simt::order::relaxed>(1u << page % 32);
+        }
     }
 };
 

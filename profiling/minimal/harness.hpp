@@ -13,9 +13,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifndef RANDOM_SIZES
+#define RANDOM_SIZES 0  // 1: the kernel that allocates knows --below; it takes more registers
+#endif
+
 struct arguments {
     unsigned n = 1000000;                   // --n: threads, each of which allocates one block
     unsigned bytes = 64;                    // --bytes: of each block
+    unsigned below = 0;                     // --below: sizes are random from --bytes to less than this, else all alike
     unsigned repetitions = 30;              // --repetitions: of allocate and release
     unsigned long long limit = 0;           // --limit: cudaLimitMallocHeapSize; 0 leaves the driver's default (8 MiB)
     unsigned long long pool = 16ull << 30;  // --pool: what Gallatin sets aside
@@ -50,6 +55,45 @@ __global__ void allocate_blocks(Heap heap, unsigned** blocks, counters* counts, 
     }
     blocks[i] = block;
 }
+
+#if RANDOM_SIZES
+/// Returns the bytes that thread `i` asks for in a repetition: uniform, from `bytes` to less than `below`.
+__device__ inline unsigned random_bytes(unsigned i, unsigned repetition, unsigned bytes, unsigned below) {
+    unsigned x = i + repetition * 0x9e3779b9u;
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    x ^= x >> 16;
+    return below <= bytes ? bytes : bytes + x % (below - bytes);
+}
+
+/// As `allocate_blocks`. The last word of a block is written, too, so that blocks that overlap are found.
+template <class Heap>
+__global__ void allocate_of_random_size(Heap heap, unsigned** blocks, counters* counts, unsigned n, unsigned bytes,
+                                        unsigned below, unsigned repetition) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) {
+        return;
+    }
+    const unsigned mine = random_bytes(i, repetition, bytes, below);
+    auto* block = static_cast<unsigned*>(heap.malloc(mine));
+    if (block != nullptr) {
+        block[mine / 4 - 1] = i;
+        *block = i;
+    } else {
+        atomicAdd(&counts->nulls, 1u);
+    }
+    blocks[i] = block;
+}
+
+/// Counts blocks whose last word does not hold their thread's index any more. Not timed.
+__global__ void check_ends(unsigned** blocks, counters* counts, unsigned n, unsigned bytes, unsigned below,
+                           unsigned repetition) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && blocks[i] != nullptr && blocks[i][random_bytes(i, repetition, bytes, below) / 4 - 1] != i) {
+        atomicAdd(&counts->wrong, 1u);
+    }
+}
+#endif
 
 template <class Heap>
 __global__ void release_blocks(Heap heap, unsigned** blocks, counters* counts, unsigned n) {
@@ -93,6 +137,8 @@ int run(int argc, char** argv, Setup setup) {
             args.n = static_cast<unsigned>(value);
         } else if (!std::strcmp(argv[i], "--bytes")) {
             args.bytes = static_cast<unsigned>(value);
+        } else if (RANDOM_SIZES && !std::strcmp(argv[i], "--below")) {
+            args.below = static_cast<unsigned>(value);
         } else if (!std::strcmp(argv[i], "--repetitions")) {
             args.repetitions = static_cast<unsigned>(value);
         } else if (!std::strcmp(argv[i], "--limit")) {
@@ -100,7 +146,8 @@ int run(int argc, char** argv, Setup setup) {
         } else if (!std::strcmp(argv[i], "--pool")) {
             args.pool = value;
         } else {
-            std::fprintf(stderr, "%s [--n N] [--bytes B] [--repetitions R] [--limit BYTES] [--pool BYTES]\n", argv[0]);
+            std::fprintf(stderr, "%s [--n N] [--bytes B]%s [--repetitions R] [--limit BYTES] [--pool BYTES]\n", argv[0],
+                         RANDOM_SIZES ? " [--below B]" : "");
             return 2;
         }
         ++i;
@@ -143,7 +190,11 @@ int run(int argc, char** argv, Setup setup) {
     for (unsigned repetition = 1; repetition <= args.repetitions; ++repetition) {
         const double launched = milliseconds();
         CHECK(cudaEventRecord(events[0]));
+#if RANDOM_SIZES
+        allocate_of_random_size<<<grid, threads>>>(heap, blocks, counts, args.n, args.bytes, args.below, repetition);
+#else
         allocate_blocks<<<grid, threads>>>(heap, blocks, counts, args.n, args.bytes);
+#endif
         CHECK(cudaGetLastError());
         CHECK(cudaEventRecord(events[1]));
         if (repetition == 1) {
@@ -165,6 +216,10 @@ int run(int argc, char** argv, Setup setup) {
             const double used = used_mib(free_before);
             peak = used > peak ? used : peak;
         }
+#if RANDOM_SIZES
+        check_ends<<<grid, threads>>>(blocks, counts, args.n, args.bytes, args.below, repetition);
+        CHECK(cudaGetLastError());
+#endif
         CHECK(cudaEventRecord(events[1]));
         release_blocks<<<grid, threads>>>(heap, blocks, counts, args.n);
         CHECK(cudaGetLastError());
@@ -180,8 +235,10 @@ int run(int argc, char** argv, Setup setup) {
     counters result{};
     CHECK(cudaMemcpy(&result, counts, sizeof(result), cudaMemcpyDeviceToHost));
     std::printf(
-        "name=%s n=%u bytes=%u before_main_ms=%.1f start_up_ms=%.1f context_ms=%.1f setup_ms=%.2f first_ms=%.2f",
-        PROGRAM, args.n, args.bytes, before_main, start_up, context - start, after_setup - before_setup, first_host);
+        "name=%s n=%u bytes=%u below=%u before_main_ms=%.1f start_up_ms=%.1f context_ms=%.1f setup_ms=%.2f "
+        "first_ms=%.2f",
+        PROGRAM, args.n, args.bytes, args.below, before_main, start_up, context - start, after_setup - before_setup,
+        first_host);
     for (int c = 0; c < 4; ++c) {
         std::printf(" allocate_%u_ms=%.4f release_%u_ms=%.4f", shown[c], allocate_ms[c], shown[c], release_ms[c]);
     }

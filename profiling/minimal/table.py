@@ -5,12 +5,20 @@
 
 usage: profiling/minimal/table.py compile BUILD [ROUNDS]
        profiling/minimal/table.py run BUILD [ROUNDS]
+       profiling/minimal/table.py sizes|iterations|threads BUILD [ROUNDS]
 
 compile   compiles and links each program of the build folder anew, by turns, with the commands of its build, which must be
           one by Ninja: processor seconds (user) of the compiler, registers and stack of the two kernels after the link
           (cuobjdump, from PATH or the variable CUOBJDUMP), sizes, processor seconds of the links. Without a GPU.
 run       runs them by turns on a GPU: the time before main and up to the end of the first kernel, memory, repetitions.
           CUDA's heap gets 1 GiB, Gallatin 16 GiB. Each run has 60 s.
+sizes     on a GPU, as the paper's Fig. 10(a) (Zhang et al., AlignMalloc, TPDS 2025): 16,384 threads ask for 2^n to 2^(n+1)
+          bytes each, of another size in each repetition.
+iterations   its Fig. 10(b): 16,384 threads ask for 1 to 256 KB each, again and again.
+threads   its Fig. 11: 128 to 262,144 threads ask for 1 KB or 8 KB each.
+          In these three CUDA's heap and Gallatin get four times what is asked for, at least 1 GiB and 16 GiB, at most
+          64 GiB. Each row is printed when it is there: microseconds of the kernel that allocates, in the 1st, 3rd, 10th
+          and 30th repetition; (n) are requests that returned null in all repetitions.
 
 ROUNDS: 3 by default; each figure is the median. Exit code: 1 if a program failed.
 """
@@ -115,12 +123,61 @@ def run_table(build, programs, rounds):
     return 1 if failed else 0
 
 
+def paper_rows(what):
+    """Returns for each row of a figure its name, threads, least bytes and bytes that none reaches (0: all are alike)."""
+    if what == "sizes":
+        return [(f"{low} to {2 * low} B", 16384, low, 2 * low) for low in (1 << n for n in range(8, 22))]
+    if what == "iterations":
+        return [("1 to 256 KB", 16384, 1 << 10, 256 << 10)]
+    return [(f"{threads:,} of {size} B", threads, size, 0) for size in (1 << 10, 8 << 10)
+            for threads in (1 << n for n in range(7, 19))]
+
+
+def paper_cell(program, threads, low, below, rounds):
+    """Returns the cell of one program: times of the 1st, 3rd, 10th and 30th repetition, or how it failed."""
+    most = min(max(4 * threads * max(low, below), 1 << 30), 64 << 30)
+    arguments = ["--n", str(threads), "--bytes", str(low), "--limit", str(most), "--pool", str(max(most, 16 << 30))]
+    arguments += ["--below", str(below)] if below else []
+    runs = []
+    for _ in range(rounds):
+        try:
+            done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
+        except subprocess.TimeoutExpired:
+            return "no end within 30 s"
+        fields = dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+        if "allocate_1_ms" not in fields:
+            return "failed: " + " ".join(done.stderr.split())[:60].replace("|", "/")
+        runs.append(fields)
+    times = [statistics.median(float(run[f"allocate_{n}_ms"]) for run in runs) * 1000 for n in (1, 3, 10, 30)]
+    nulls = max(int(run["nulls"]) for run in runs)
+    wrong = max(int(run["wrong"]) for run in runs)
+    text = " / ".join(f"{time:,.0f}" for time in times)
+    return text + (f" ({nulls:,})" if nulls else "") + (f", {wrong:,} wrong" if wrong else "")
+
+
+def paper_table(what, build, rounds):
+    suffix = "" if what == "threads" else "_random"
+    programs = [(PROGRAMS[name], build / (name + suffix)) for name in ("cuda", "gallatin", "heap_ref")
+                if (build / (name + suffix)).exists()]
+    if not programs:
+        print(f"table.py: '{build}' has none of the programs; build profiling/minimal there", file=sys.stderr)
+        return 2
+    head = ["threads" if what == "threads" else "bytes a thread", *(name for name, _ in programs)]
+    print(markdown.as_table(head, [False, True], []), end="", flush=True)
+    for name, threads, low, below in paper_rows(what):
+        cells = [paper_cell(program, threads, low, below, rounds) for _, program in programs]
+        print(markdown.as_table(head, [False, True], [[name, *cells]]).splitlines()[-1], flush=True)
+    return 0
+
+
 def main():
-    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("compile", "run"):
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("compile", "run", "sizes", "iterations", "threads"):
         print(__doc__, file=sys.stderr)
         return 2
     build = Path(sys.argv[2]).resolve()
     rounds = int(sys.argv[3]) if len(sys.argv) == 4 else 3
+    if sys.argv[1] not in ("compile", "run"):
+        return paper_table(sys.argv[1], build, rounds)
     programs = [name for name in PROGRAMS if (build / name).exists()]
     if not programs:
         print(f"table.py: '{build}' has no program; build profiling/minimal there", file=sys.stderr)

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/heap/device_memory.hpp"
+#include "runtime/nvtx/phase.hpp"
 
 namespace orchard::oversubscribe {
 namespace {
@@ -57,6 +59,7 @@ absl::Status make_passes(run_state& s, way how, std::vector<double>& times, std:
         times.push_back(*ms);
         if (how == way::move && i + 1 < s.p.passes) {
             absl::Status moved;
+            const nvtx::phase marked(nvtx::phase::migrate);
             moves_ms.push_back(
                 bench::milliseconds_of([&] { moved.Update(s.in.migrate(s.in.executor().stream).status()); }));
             if (!moved.ok()) {
@@ -116,6 +119,7 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     if (found[2] == 0) {
         // The samples of an earlier row, of other data at the same addresses, must not count for this one.
         if (of.by == way::move) {
+            const nvtx::phase marked(nvtx::phase::migrate);
             status.Update(in.migrate(in.executor().stream).status());
             read_statistics();
         }
@@ -130,30 +134,19 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     if (!status.ok()) {
         return status;
     }
-    row r = axes_of(of);
-    r["by"] = p.device == simt::device_kind::cuda ? "hardware" : "emulated";
-    r["bytes"] = shape.arrays * shape.elements * sizeof(word);
-    r["device_budget"] = p.heap.capacity;
-    r["passes"] = p.passes;
+    measurement m;
+    m.bytes = shape.arrays * shape.elements * sizeof(word);
+    m.pass_ms = std::move(times);
+    m.moves_ms = std::accumulate(moves_ms.begin(), moves_ms.end(), 0.0);
+    m.before = before;
+    m.after = *after;
+    m.allocate_ms = *allocated;
+    m.fill_ms = *filled;
+    m.nulls = found[2];
+    m.wrong = found[0];
+    row r = row_of(p, of, m);
     r["accesses"] = of.which == pattern::working_set ? 0 : shape.arrays * shape.steps;
-    bench::add_repetitions(r, "kernel", times, "ms");
-    const double moves = std::accumulate(moves_ms.begin(), moves_ms.end(), 0.0);
-    const std::uint64_t in_bytes = after->moved_to_device_bytes - before.moved_to_device_bytes;
-    const std::uint64_t out_bytes = after->moved_to_host_bytes - before.moved_to_host_bytes;
-    r["kernels_ms"] = std::accumulate(times.begin(), times.end(), 0.0);
-    r["moves_ms"] = moves;
     r["first_move_ms"] = moves_ms.empty() ? 0.0 : moves_ms.front();
-    r["moved_to_device_bytes"] = in_bytes;
-    r["moved_to_host_bytes"] = out_bytes;
-    r["move_gb_s"] =
-        moves > 0 && in_bytes + out_bytes > 0 ? static_cast<double>(in_bytes + out_bytes) / moves / 1e6 : 0;
-    r["resident_share"] = after->committed_bytes == 0 ? 1.0
-                                                      : 1.0 - static_cast<double>(after->host_bytes) /
-                                                                  static_cast<double>(after->committed_bytes);
-    r["allocate_ms"] = *allocated;
-    r["fill_ms"] = *filled;
-    r["nulls"] = found[2];
-    r["wrong"] = found[0];
     r["late_threads"] = found[1];
     return r;
 }

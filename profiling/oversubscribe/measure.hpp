@@ -5,6 +5,7 @@
 /// One row of `orchard oversubscribe`: measured in a heap, or predicted by the model of the UVM driver.
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "profiling/oversubscribe/runs.hpp"
@@ -36,6 +37,21 @@ row_shape shape_of(const plan& p, const row_subject& of);
 
 /// Returns the keys of `row_axes`.
 row axes_of(const row_subject& of);
+
+/// What was measured, of a pattern or of an application.
+struct measurement {
+    std::uint64_t bytes = 0;  ///< of the data
+    std::vector<double> pass_ms;
+    double moves_ms = 0;  ///< of all moves
+    statistics before;    ///< the passes; `after`: likewise
+    statistics after;
+    double allocate_ms = 0;
+    double fill_ms = 0;
+    std::uint64_t nulls = 0;
+    std::uint64_t wrong = 0;
+};
+/// Returns the row of a measurement.
+row row_of(const plan& p, const row_subject& of, const measurement& m);
 
 /// Returns a row that is measured in `in`, which is empty before and afterwards. Errors: those of launches and of the
 /// heap.

@@ -12,54 +12,16 @@ matplotlib (package python3-matplotlib). The same version of it writes the same 
 Exit codes: 0 done; 1 matplotlib is not installed; 2 the file cannot be used (one line on standard error).
 """
 
-import argparse
-import json
 import sys
-from pathlib import Path
 
-import misshapen
-from plot_uvm import INSTALL, STYLE, Unusable, _pyplot, file_name
+from plot_uvm import draw_rows
 
 NEEDED = {"pattern", "layout", "data", "way", "by", "kernel_first_ms"}
 
 
 def main(arguments=None, load_pyplot=None):
-    parser = argparse.ArgumentParser(description="Draw what `orchard oversubscribe` wrote.")
-    parser.add_argument("file", type=Path, help="what it wrote with --json")
-    parser.add_argument("--output-dir", type=Path, default=Path("."), metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    try:
-        rows = read_rows(options.file)
-        pyplot = (load_pyplot or _pyplot)()
-    except Unusable as error:
-        print(f"plot_oversubscribe.py: {error}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        print(f"plot_oversubscribe.py: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
-        return 1
-    options.output_dir.mkdir(parents=True, exist_ok=True)
-    for layout in dict.fromkeys(row["layout"] for row in rows):
-        with pyplot.rc_context(STYLE):
-            figure = draw(pyplot, layout, [row for row in rows if row["layout"] == layout])
-            path = options.output_dir / f"oversubscribe-{file_name(layout)}.svg"
-            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-            pyplot.close(figure)
-        print(path)
-    return 0
-
-
-def read_rows(path):
-    """The rows of a result. Raises Unusable."""
-    try:
-        rows = misshapen.rows_of(json.loads(path.read_text()))
-        complete = rows and not any(NEEDED - row.keys() for row in rows)
-    except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from None
-    except misshapen.ERRORS:
-        raise Unusable(f"{path} is no result of `orchard oversubscribe`") from None
-    if not complete:
-        raise Unusable(f"{path} has no rows, or rows without {', '.join(sorted(NEEDED))}")
-    return rows
+    return draw_rows(arguments, load_pyplot, program="plot_oversubscribe.py", command="orchard oversubscribe",
+                     key="layout", needed=NEEDED, draw=draw, prefix="oversubscribe")
 
 
 def milliseconds_of(row):

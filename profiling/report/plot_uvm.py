@@ -32,40 +32,47 @@ class Unusable(Exception):
 
 
 def main(arguments=None, load_pyplot=None):
-    parser = argparse.ArgumentParser(description="Draw what `orchard uvm --json` wrote.")
-    parser.add_argument("file", type=Path, help="what it wrote")
+    return draw_rows(arguments, load_pyplot, program="plot_uvm.py", command="orchard uvm --json", key="source",
+                     needed={"source", "layout", "placement", "capacity", *(key for key, _, _ in PANELS)},
+                     draw=draw, prefix="uvm")
+
+
+def draw_rows(arguments, load_pyplot, *, program, command, key, needed, draw, prefix):
+    """Draws a picture of the rows of each value of `key`, and returns the exit code. `needed`: keys of every row;
+    `draw(pyplot, value, rows)` returns a figure, which becomes PREFIX-VALUE.svg."""
+    parser = argparse.ArgumentParser(description=f"Draw what `{command}` wrote.")
+    parser.add_argument("file", type=Path, help="what it wrote with --json")
     parser.add_argument("--output-dir", type=Path, default=Path("."), metavar="FOLDER")
     options = parser.parse_args(arguments)
     try:
-        rows = read_rows(options.file)
+        rows = read_rows(options.file, command, needed)
         pyplot = (load_pyplot or _pyplot)()
     except Unusable as error:
-        print(f"plot_uvm.py: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
-        print(f"plot_uvm.py: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
+        print(f"{program}: {error}; matplotlib draws: {INSTALL}", file=sys.stderr)
         return 1
     options.output_dir.mkdir(parents=True, exist_ok=True)
-    for source in dict.fromkeys(row["source"] for row in rows):
+    for value in dict.fromkeys(row[key] for row in rows):
         with pyplot.rc_context(STYLE):
-            figure = draw(pyplot, source, [row for row in rows if row["source"] == source])
-            path = options.output_dir / f"uvm-{file_name(source)}.svg"
+            figure = draw(pyplot, value, [row for row in rows if row[key] == value])
+            path = options.output_dir / f"{prefix}-{file_name(value)}.svg"
             figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
             pyplot.close(figure)
         print(path)
     return 0
 
 
-def read_rows(path):
-    """The rows of a result. Raises Unusable."""
-    needed = {"source", "layout", "placement", "capacity", *(key for key, _, _ in PANELS)}
+def read_rows(path, command, needed):
+    """The rows of a result of a command. Raises Unusable."""
     try:
-        rows = json.loads(path.read_text())["rows"]
+        rows = misshapen.rows_of(json.loads(path.read_text()))
         complete = rows and not any(needed - row.keys() for row in rows)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from None
     except misshapen.ERRORS:
-        raise Unusable(f"{path} is no result of `orchard uvm --json`") from None
+        raise Unusable(f"{path} is no result of `{command}`") from None
     if not complete:
         raise Unusable(f"{path} has no rows, or rows without {', '.join(sorted(needed))}")
     return rows

@@ -89,6 +89,7 @@ absl::StatusOr<replay> open_pattern(const study& s, const std::string& name, con
     p.how = a.how;
     p.order = a.order;
     p.portions = placed;
+    p.tails = s.tails;
     p.by = a.by;
     p.seed = s.seed;
     const auto recorded = application->run(p);

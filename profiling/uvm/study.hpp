@@ -76,7 +76,7 @@ struct study {
     std::uint64_t accesses = 100;                ///< of each thread
     std::uint64_t element_bytes = 4;             ///< of patterns
     std::uint64_t stride = 64 << 10;             ///< bytes between accesses of a thread, of the pattern strided
-    tail_policy tails = tail_policy::adjacent;   ///< of patterns
+    tail_policy tails = tail_policy::adjacent;   ///< of patterns and applications
     std::uint64_t scale = 1;                     ///< of applications
     std::uint64_t seed = 1;
     before contents = before::cpu;                ///< where all memory is before the kernel

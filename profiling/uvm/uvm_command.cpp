@@ -303,9 +303,9 @@ void declare(CLI::App& app, arguments& a) {
         ->type_name("LAYOUT");
     app.add_option("--placement", a.placements, "packed or padded: how the warps' memory lies; may be repeated")
         ->type_name("PLACEMENT");
-    app.add_option(
-           "--tails", a.tails,
-           "adjacent or pooled: where the rest of a warp's interleaved memory beyond whole 2 MiB lies, of a pattern")
+    app.add_option("--tails", a.tails,
+                   "adjacent or pooled: where the rest of a warp's interleaved memory beyond whole 2 MiB lies, of a "
+                   "pattern or an application")
         ->capture_default_str();
     app.add_option("--capacity", a.capacities,
                    "GPU memory: a share of what the threads have (50%), bytes (4GiB) or unlimited; may be repeated")

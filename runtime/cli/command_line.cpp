@@ -33,6 +33,8 @@
 #include "runtime/cli/help_formatter.hpp"
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/machine/version.hpp"
+#include "runtime/nvtx/domain.hpp"
+#include "runtime/nvtx/launch_phases.hpp"
 #include "runtime/options/nearest.hpp"
 
 namespace orchard::command_line {
@@ -203,6 +205,7 @@ registrar::registrar(subcommand command) { registered().push_back(std::move(comm
 
 int run(int argc, const char* const* argv, std::string_view commit) {
     built_from = commit;
+    nvtx::mark_launches();
     const std::vector<subcommand> all = sorted_subcommands();
     // Two files that register one name are an error of the build, found at the first start.
     const auto twin = std::ranges::adjacent_find(all, {}, &subcommand::name);
@@ -211,7 +214,9 @@ int run(int argc, const char* const* argv, std::string_view commit) {
         return failed;
     }
     CLI::App app("Orchard: a dynamic memory manager for NVIDIA GPUs", "orchard");
-    app.set_version_flag("--version", absl::StrFormat("orchard %s (%s)", std::string(version_text), cuda_support()),
+    app.set_version_flag("--version",
+                         absl::StrFormat("orchard %s (%s; %s)", std::string(version_text), cuda_support(),
+                                         std::string(nvtx::description())),
                          "Print the version and what this build supports, and exit");
     app.formatter(std::make_shared<help_formatter>());  // the subcommands inherit it
     // 0 as well, so that the message about a missing one is this file's (`run_subcommand`).

@@ -13,6 +13,7 @@
 #include "runtime/cli/json_output.hpp"
 #include "runtime/cli/machine_json.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/nvtx/domain.hpp"
 #include "runtime/options/options.hpp"
 
 namespace orchard::command_line {
@@ -28,7 +29,8 @@ absl::Status report(const json_option& json) {
     (void)options::from_environment(&foreign);  // the report does not depend on the options
     warn(foreign);
     const machine_info machine = describe_machine();
-    out->text() << to_text(machine);
+    out->text() << to_text(machine) << "Profilers       " << nvtx::description() << ", "
+                << (nvtx::is_attached() ? "a tool listens" : "no tool listens") << '\n';
     return out->commit(automatic_device_json(machine), json_of(machine));
 }
 

@@ -43,6 +43,11 @@ struct alignas(16) heap_root {
     [[nodiscard]] ORCHARD_INLINE std::uint64_t usable_size(const void* block) const {
         return is_bound() ? heap().usable_size(block) : 0;
     }
+    ORCHARD_INLINE void note_access(const void* p) const {
+        if (is_bound()) {
+            heap().note_access(p);
+        }
+    }
 
     /// Returns whether a heap has been bound.
     [[nodiscard]] ORCHARD_INLINE bool is_bound() const { return heap().view().state != nullptr; }

@@ -26,6 +26,8 @@ extern "C" __device__ void* orchard_aligned_alloc(size_t alignment, size_t bytes
 
 extern "C" __device__ size_t orchard_usable_size(const void* block) { return orchard_root.usable_size(block); }
 
+extern "C" __device__ void orchard_note_access(const void* p) { orchard_root.note_access(p); }
+
 // The host's part of this file announces the module. A linker takes it from the archive together with the device's
 // part, whose registration refers to it.
 #if !defined(ORCHARD_DEVICE_ONLY)

@@ -17,6 +17,7 @@
 
 #include "absl/time/clock.h"
 #include "host/monotonic_clock.hpp"
+#include "runtime/nvtx/domain.hpp"
 
 namespace orchard {
 namespace {
@@ -46,6 +47,7 @@ failure_watch::failure_watch(const device::failure_board& board, look now, callb
 /// Looks until the thread is asked to stop. The destructor waits for the rest of a sleep, 5 ms at most, and for a look
 /// or a report under way.
 void failure_watch::watch(const std::stop_token& stop) const {
+    nvtx::name_thread("failure watch");
     std::array<reported, failure_reasons> all;
     // The position in the array is the reason. Only the board is read, so that a look makes no call of the device while
     // nothing fails.

@@ -69,6 +69,12 @@ auto checked(const Impl& of, Call call) -> decltype(call()) {
     return call();
 }
 
+/// The same for a call that others, and commands of the live page, must not overlap.
+template <class Impl, class Call>
+auto checked_alone(Impl& of, Call call) -> decltype(call()) {
+    return checked(of, [&] { return of.alone(call); });
+}
+
 }  // namespace
 
 heap::heap(std::unique_ptr<impl> i) : impl_{std::move(i)} {}
@@ -140,23 +146,31 @@ absl::StatusOr<chunk_usage> heap::chunks() {
     return checked(*impl_, [&] { return impl_->chunks(); });
 }
 absl::Status heap::validate(std::span<const held_block> held) {
-    return checked(*impl_, [&] { return impl_->validate(held); });
+    return checked_alone(*impl_, [&] { return impl_->validate(held); });
 }
 absl::Status heap::trim() {
-    return checked(*impl_, [&] { return impl_->trim(); });
+    return checked_alone(*impl_, [&] { return impl_->trim(); });
 }
 absl::Status heap::reserve(std::uint64_t bytes) {
-    return checked(*impl_, [&] { return impl_->reserve(bytes); });
+    return checked_alone(*impl_, [&] { return impl_->reserve(bytes); });
 }
 absl::StatusOr<migration> heap::migrate(void* stream) {
-    return checked(*impl_, [&] { return impl_->migrate(stream); });
+    return checked_alone(*impl_, [&] { return impl_->migrate(stream); });
 }
 absl::Status heap::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
-    return checked(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
+    return checked_alone(*impl_, [&] { return impl_->prefetch(at, bytes, to); });
 }
 absl::Status heap::demote(void* at, std::uint64_t bytes) { return prefetch(at, bytes, memory_tier::host); }
 absl::Status heap::advise(void* at, std::uint64_t bytes, managed_advice what) {
-    return checked(*impl_, [&] { return impl_->advise(at, bytes, what); });
+    return checked_alone(*impl_, [&] { return impl_->advise(at, bytes, what); });
+}
+absl::StatusOr<std::uint64_t> heap::mark_live_blocks() {
+    return checked(*impl_, [&] { return impl_->mark_live_blocks(); });
+}
+void heap::unmark_live_blocks() {
+    if (impl_->check_process().ok()) {
+        impl_->unmark_live_blocks();
+    }
 }
 absl::StatusOr<void*> heap::allocate_on_host(std::uint64_t bytes) {
     return checked(*impl_, [&] { return impl_->allocate_on_host(bytes); });
@@ -179,6 +193,9 @@ absl::Status heap::on_failure(std::function<void(const failure&)> report) {
 }
 std::uintptr_t heap::first_invalid_free() { return impl_->check_process().ok() ? impl_->first_invalid_free() : 0; }
 std::vector<block_fault> heap::block_faults() const { return impl_->block_faults(); }
+absl::StatusOr<std::vector<site_usage>> heap::sites() {
+    return checked(*impl_, [&] { return impl_->sites(); });
+}
 absl::Status heap::close() {
     return checked(*impl_, [&] { return impl_->close(); });
 }
@@ -186,9 +203,10 @@ absl::Status heap::close() {
 /// Only threads and tables of the host throw: the backing reports a lack of memory by a status.
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& values, const supplied_memory& supplied,
                                                              std::unique_ptr<memory_driver> driver,
-                                                             const published_settings& walk) {
+                                                             const published_settings& walk,
+                                                             const event_listeners& listeners) {
     try {
-        return make_or_throw(values, supplied, std::move(driver), walk);
+        return make_or_throw(values, supplied, std::move(driver), walk, listeners);
     } catch (const std::system_error& error) {
         return no_thread("the heap", error);
     } catch (const std::bad_alloc&) {
@@ -200,7 +218,8 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make(const options& valu
 absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const options& values,
                                                                       const supplied_memory& supplied,
                                                                       std::unique_ptr<memory_driver> driver,
-                                                                      const published_settings& walk) {
+                                                                      const published_settings& walk,
+                                                                      const event_listeners& listeners) {
     auto choice = choose_device(values.device);
     if (!choice.ok()) {
         return choice.status();
@@ -208,6 +227,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     auto result = std::make_unique<impl>();
     result->values = values;
     result->walk_ = walk;
+    result->listeners_ = listeners;
     // Kept for `warnings`: `values` will have the backing that was chosen.
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->choice = *choice;
@@ -236,6 +256,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     if (!status.ok()) {
         return status;
     }
+    result->start_monitor();
     return result;
 }
 
@@ -250,11 +271,21 @@ absl::Status heap::impl::check_process() const {
         process_, ::getpid()));
 }
 
-/// Threads end in this order: the one that calls the application, the service, which uses `growth_`, and growth, which
-/// uses the backing. No thread of the heap runs when the members are destroyed.
+/// Threads end in this order: the one that calls the application, those that look, the service, which uses `growth_`,
+/// growth, which uses the backing, and the log's, which passes on what they have reported and reads the service's
+/// counters. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
     watch_.reset();
+    monitor_.reset();
+    print_statistics();
     thread_.reset();
+    if (events_) {
+        growth_->stop();
+        if (trace_) {
+            trace_->end(events_->log());
+        }
+        events_.reset();
+    }
     service_.reset();
     growth_.reset();
 }
@@ -291,7 +322,7 @@ absl::Status heap::impl::lay_out_metadata() {
     view.refill_batch = std::min(static_cast<std::uint32_t>(values.refill_batch), std::max(view.cache_target, 1u));
     // Blocks of a published algorithm are not guarded.
     if (walk_.algorithm == device::page_policy::default_walk && values.hardened != hardening::off) {
-        view.hardened = values.hardened;
+        view.instrumented = static_cast<std::uint32_t>(values.hardened);
         view.quarantine_slots = device::quarantine::slots_for(segments);
         view.fill = values.fill;
         if (values.placement_seed == 0) {
@@ -340,7 +371,7 @@ absl::Status heap::impl::lay_out_metadata() {
     auto board = memory_->allocate_host_visible(sizeof(*view.failures));
     status.Update(board.status());
     view.failures = board.ok() ? static_cast<device::failure_board*>(*board) : nullptr;
-    if (view.hardened != hardening::off) {
+    if (view.is_hardened()) {
         place(view.quarantined, 1);
         auto faults = memory_->allocate_host_visible(sizeof(*view.block_faults));
         status.Update(faults.status());
@@ -349,6 +380,7 @@ absl::Status heap::impl::lay_out_metadata() {
     if (memory_->can_move()) {
         place(view.samples, segments);
     }
+    status.Update(make_trace());
     place(view_in_memory_, 1);
     view.self = view_in_memory_;
     if (walk_.algorithm != device::page_policy::default_walk) {
@@ -408,7 +440,7 @@ absl::Status heap::impl::start_service() {
         std::make_unique<growth>(*memory_, extent_sizes{segments_of(values.extent), segments_of(values.max_extent)},
                                  [this](segment_run run) { return partial_.prepare(*memory_, run); });
     growth_->limit(view.max_slabs, most_segments(values, *memory_).by_range);
-    const bool guards = view.hardened == hardening::guard;
+    const bool guards = view.level() == hardening::guard;
     if (guards) {
         growth_->fence_extents();
     }
@@ -430,6 +462,7 @@ absl::Status heap::impl::start_service() {
     if (absl::Status status = write_views(); !status.ok()) {
         return status;
     }
+    listen();
     growth_->start();
     make_host_blocks();
     thread_ = std::make_unique<service_thread>(*service_, values.service_core, values.service_spin, values.decay,
@@ -448,35 +481,6 @@ absl::Status heap::impl::close() {
     return status;
 }
 
-/// Returns the counts, from a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread
-/// writes it.
-absl::StatusOr<heap::impl::mailbox_counts> heap::impl::count_posted() {
-    mailbox::device_part part;
-    if (absl::Status s = memory_->read(static_cast<void*>(&part), view.mailbox.device, sizeof(part)); !s.ok()) {
-        return s;
-    }
-    mailbox_counts counts{part.ticket.word.load<simt::order::relaxed>(), 0};
-    for (const auto& poller : part.poller) {
-        counts.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
-    }
-    return counts;
-}
-
-/// Returns OK if as many requests were answered and delivered as there were `before`.
-absl::Status heap::impl::check_settled(const mailbox_counts& before) {
-    const auto now = count_posted();
-    if (!now.ok()) {
-        return now.status();
-    }
-    const std::uint64_t left = mailbox::poller_word::flying(before.posted, now->delivered);
-    return left == 0
-               ? absl::OkStatus()
-               : absl::DeadlineExceededError(absl::StrFormat(
-                     "%d requests were not answered within %s; a kernel may still be asking, or the service does not "
-                     "answer",
-                     left, absl::FormatDuration(values.request_timeout)));
-}
-
 /// From three sources: the device's counters, in a copy of the state; the service's counters; and bitmaps and records,
 /// where a counter in `malloc` or `free` would cost too much (`usage_of_classes`, `for_each_stored`).
 absl::StatusOr<statistics> heap::impl::stats() {
@@ -488,10 +492,11 @@ absl::StatusOr<statistics> heap::impl::stats() {
     // The device keeps several copies of each counter.
     const auto sum = [&](counter c) { return sum_of(**state, c); };
     statistics s;
-    // Counters that the list marks as counted have the statistic's name; the others are computed below.
+    add_host_statistics(s);
+    // Counters that the list marks as the device's have the statistic's name; the others are computed below.
 #define ORCHARD_STATISTIC(source, name, ...) ORCHARD_STATISTIC_##source(name)
 #define ORCHARD_STATISTIC_device(name) s.name = sum(counter::name);
-#define ORCHARD_STATISTIC_service(name) s.name = service_->counters().name.get();
+#define ORCHARD_STATISTIC_service(name)
 #define ORCHARD_STATISTIC_computed(name)
 #include "runtime/statistics/statistics.def"
 #undef ORCHARD_STATISTIC
@@ -534,24 +539,6 @@ absl::StatusOr<statistics> heap::impl::stats() {
     if (!stored.ok()) {
         return stored;
     }
-    const service_counters& service = service_->counters();
-    s.service_polls = service.polls.get();
-    s.service_sleeps = thread_->sleeps();
-    s.peak_committed_bytes = service.peak_segments_committed.get() << segment_shift;
-    s.host_bytes = service.segments_on_host.get() << segment_shift;
-    s.released_bytes = service.segments_released.get() << segment_shift;
-    s.committed_bytes = s.segments_committed << segment_shift;
-    s.capacity_bytes = std::uint64_t{view.max_slabs} << segment_shift;
-    s.range_bytes = std::uint64_t{view.segments} << segment_shift;
-    const memory_use use = memory_->use();
-    s.metadata_bytes = use.metadata_bytes;
-    s.moved_to_device_bytes = use.moved_to_device;
-    s.moved_to_host_bytes = use.moved_to_host;
-    s.spare_bytes = use.spare_bytes;
-    if (memory_->can_move()) {
-        s.host_bytes = use.host_bytes;  // the service knows where memory was committed, not where it has moved
-    }
-    s.callback_exceptions = callback_exceptions_.load(std::memory_order_relaxed);
     return s;
 }
 

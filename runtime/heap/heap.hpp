@@ -32,6 +32,8 @@
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/options/options.hpp"
 #include "runtime/statistics/statistics.hpp"
+#include "runtime/trace/site_names.hpp"
+#include "runtime/trace/site_table.hpp"
 #include "uvm/memory/memory_driver.hpp"
 
 namespace orchard {
@@ -138,6 +140,20 @@ public:
     /// in time; the device's own.
     absl::Status trim();
 
+    /// Tells a checker that listens to NVTX's memory functions which blocks are live, and returns their number; 0, at
+    /// no cost, if none listens. From now on it reports each access of a kernel to memory of the heap that is in none
+    /// of these blocks. `compute-sanitizer --nvtx=yes` thereby finds the use of a block that an earlier kernel has
+    /// freed: call this after kernels that allocate or free, and before those that only use blocks (docs/nsight.md).
+    /// A kernel that allocates would be reported for its new blocks: call `unmark_live_blocks` before it. In a hardened
+    /// heap the quarantine is emptied.
+    ///
+    /// No kernel may use the heap meanwhile. Errors: FailedPrecondition if a published algorithm serves the heap;
+    /// DeadlineExceeded if kernels still wait for the service; the device's own. Cost, if a tool listens: copies the
+    /// descriptors, the bitmaps of slabs and the records of chunks, and one region of the tool for each block.
+    absl::StatusOr<std::uint64_t> mark_live_blocks();
+    /// Ends this: kernels may access all memory of the heap again. Does nothing after no `mark_live_blocks`.
+    void unmark_live_blocks();
+
     /// Commits memory until `bytes` are committed in total, so that kernels do not wait for commits. Kernels may run.
     /// Errors: ResourceExhausted if `bytes` exceed the budgets; DeadlineExceeded if a commit, or the service, takes
     /// longer than `request_timeout`; memory may then be committed later; the system's own. Cost: on a GPU about 0.1 ms
@@ -243,6 +259,12 @@ public:
     /// Closes the heap: from now on requests return null with reason `closing`, including requests that already wait.
     /// Frees still work. Kernels may run. Closing twice is allowed. Errors: the device's own.
     absl::Status close();
+
+    /// Returns what the blocks of each tag take: bytes and blocks in use, peak, counts; the most bytes in use first.
+    /// For heaps with the option `sites`. What kernels that have ended have done is counted. `leak_report` makes a text
+    /// of it. Errors: FailedPrecondition without that option; DeadlineExceeded if the events of kernels are not all
+    /// read within `request_timeout`.
+    absl::StatusOr<std::vector<site_usage>> sites();
 
     /// Loads kernels that are function objects (those of `simt::launch`). On CUDA, the first launch of a kernel that is
     /// not loaded may wait until all running kernels have ended. Call this, while no kernel runs, for kernels that must

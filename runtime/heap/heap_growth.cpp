@@ -167,11 +167,40 @@ absl::Status heap::impl::release_unused() {
     return absl::OkStatus();
 }
 
+/// Returns the counts, from a copy of the mailbox's device part. Relaxed: the copy has ended, and no other thread
+/// writes it.
+absl::StatusOr<heap::impl::mailbox_counts> heap::impl::count_posted() {
+    mailbox::device_part part;
+    if (absl::Status s = memory_->read(static_cast<void*>(&part), view.mailbox.device, sizeof(part)); !s.ok()) {
+        return s;
+    }
+    mailbox_counts counts{part.ticket.word.load<simt::order::relaxed>(), 0};
+    for (const auto& poller : part.poller) {
+        counts.delivered += mailbox::poller_word::cursor(poller.word.load<simt::order::relaxed>());
+    }
+    return counts;
+}
+
+/// Returns OK if as many requests were answered and delivered as there were `before`.
+absl::Status heap::impl::check_settled(const mailbox_counts& before) {
+    const auto now = count_posted();
+    if (!now.ok()) {
+        return now.status();
+    }
+    const std::uint64_t left = mailbox::poller_word::flying(before.posted, now->delivered);
+    return left == 0
+               ? absl::OkStatus()
+               : absl::DeadlineExceededError(absl::StrFormat(
+                     "%d requests were not answered within %s; a kernel may still be asking, or the service does not "
+                     "answer",
+                     left, absl::FormatDuration(values.request_timeout)));
+}
+
 /// Blocks that the host holds in reserve go first, then the queue of its frees: only then are their chunks free. The
 /// counts of requests are read before the kernels are launched, and compared afterwards: every request that was posted
 /// before must have been answered and delivered. Requests that kernels of the application post meanwhile are not waited
 /// for.
-absl::Status heap::impl::trim() {
+absl::Status heap::impl::trim_now() {
     // Blocks that were cut for the host and not handed out would otherwise hold their chunks.
     absl::Status status = host_blocks_->give_up();
     if (memory_->can_move()) {

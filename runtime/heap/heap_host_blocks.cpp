@@ -88,7 +88,7 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
     if (bytes == 0) {
         return nullptr;
     }
-    if (view.hardened != hardening::off) {
+    if (view.is_hardened()) {
         return absl::FailedPreconditionError(
             "a heap with the option hardened gives blocks to kernels alone, since the host writes no guards; allocate "
             "in "
@@ -102,12 +102,23 @@ absl::StatusOr<void*> heap::impl::allocate_on_host(std::uint64_t bytes) {
             "option capacity",
             bytes, most));
     }
-    return host_blocks_->allocate(bytes);
+    auto block = host_blocks_->allocate(bytes);
+    if (block.ok() && trace_ != nullptr) {
+        const std::uint64_t offset = view.offset_of(*block);
+        if (absl::Status s = trace_->note_host_block(event_kind::block_allocated, offset, bytes); !s.ok()) {
+            host_blocks_->free(*block).IgnoreError();
+            return s;
+        }
+    }
+    return block;
 }
 
 /// Null is checked after the algorithm, so that a wrong call is reported with any argument.
 absl::Status heap::impl::free_on_host(void* p) {
     absl::Status s = check_host_blocks("free");
+    if (s.ok() && p != nullptr && trace_ != nullptr && view.owns(p)) {
+        s = trace_->note_host_block(event_kind::block_freed, view.offset_of(p), 0);
+    }
     return !s.ok() || p == nullptr ? s : host_blocks_->free(p);
 }
 

@@ -11,6 +11,7 @@
 ///       service_        answers requests; `thread_` runs it
 ///       host_blocks_    blocks that the host allocates and frees
 ///       watch_          the thread of `on_failure`, if there is one
+///       monitor_        the threads of the live page and of the option `verbose`, if one of them is on
 ///
 /// The functions that users call run on the caller's thread. A job that changes the service's structures runs on the
 /// service's thread (`run`); a call of the backing for growth is made by the growth thread alone.
@@ -18,6 +19,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +32,10 @@
 #include "host/service_thread.hpp"
 #include "runtime/heap/failure_watch.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/heap/heap_events.hpp"
 #include "runtime/heap/heap_memory.hpp"
+#include "runtime/heap/heap_monitor.hpp"
+#include "runtime/heap/heap_trace.hpp"
 #include "runtime/heap/host_blocks.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "uvm/memory/backing.hpp"
@@ -43,9 +48,12 @@ namespace orchard {
 ///     heap_growth.cpp        reserve, trim
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
+///     heap_trace.cpp         make_trace, sites
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
+///     heap_events.cpp        events, marks for tools, mark_live_blocks
+///     heap_live.cpp          the live page and its commands, verbose, show_stats
 ///
 /// Members are destroyed in reverse order: threads first, memory last. A pointer to this object stays valid when the
 /// `heap` is moved, so that threads and callbacks may hold it.
@@ -56,7 +64,8 @@ public:
     /// threads or memory become errors here.
     static absl::StatusOr<std::unique_ptr<impl>> make(const options& values, const supplied_memory& memory,
                                                       std::unique_ptr<memory_driver> driver = nullptr,
-                                                      const published_settings& walk = {});
+                                                      const published_settings& walk = {},
+                                                      const event_listeners& listeners = {});
     ~impl();
 
     /// Returns an error in a process that was forked from the one that created the heap. Cost: a system call.
@@ -73,6 +82,8 @@ public:
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
     absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
     absl::Status check_inside(const char* verb, const void* at, std::uint64_t bytes) const;
+    absl::StatusOr<std::uint64_t> mark_live_blocks();
+    void unmark_live_blocks();
     absl::StatusOr<void*> allocate_on_host(std::uint64_t bytes);
     absl::Status free_on_host(void* p);
     std::optional<failure> last_failure();
@@ -82,8 +93,17 @@ public:
     std::uintptr_t first_invalid_free();
     [[nodiscard]] std::vector<block_fault> block_faults() const;
     absl::Status close();
+    absl::StatusOr<std::vector<site_usage>> sites();
     [[nodiscard]] bool loads_kernels_eagerly() const;
     [[nodiscard]] std::vector<std::string> warnings() const;
+
+    /// Returns the result of `call`, which no other such call of this heap overlaps: those of the application, and
+    /// those that a reader of the live page has sent.
+    template <class Call>
+    auto alone(Call call) {
+        const std::scoped_lock lock(alone_);
+        return call();
+    }
 
     /// The options with the values that the heap chose; the device, with the reason for it; the view for kernels.
     /// Constant after `make`, so that any thread may read them.
@@ -99,7 +119,8 @@ private:
     /// As `make`, but throws if a thread cannot be started or the process is out of memory.
     static absl::StatusOr<std::unique_ptr<impl>> make_or_throw(const options& values, const supplied_memory& memory,
                                                                std::unique_ptr<memory_driver> driver,
-                                                               const published_settings& walk);
+                                                               const published_settings& walk,
+                                                               const event_listeners& listeners);
     /// Returns the error that a thread `of` the heap could not be started.
     static absl::Status no_thread(const char* of, const std::system_error& error);
     /// Returns the number by which this heap knows its own records in memory that others used before.
@@ -108,6 +129,7 @@ private:
     /// points to. `start_service` makes the mailbox and the service, copies the views to device memory (`write_views`),
     /// and starts the threads.
     absl::Status lay_out_metadata();
+    absl::Status make_trace();
     absl::Status write_views();
     absl::Status write_closing(device::heap_state* state);
     absl::Status start_service();
@@ -126,6 +148,9 @@ private:
     absl::Status grow(std::string_view call, std::uint32_t target, std::uint32_t longest, bool* failed);
     absl::Status await_moves();
     absl::Status release_unused();
+    void listen();
+    absl::Status trim_now();
+    absl::Status move(const std::vector<move_order>& orders);
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
     [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
@@ -135,6 +160,16 @@ private:
     [[nodiscard]] std::vector<device::recorded_failure> newest_failures() const;
     std::vector<numbered_failure> explain_failures(const std::vector<device::recorded_failure>& recorded);
     [[nodiscard]] simt::executor own_executor() const;
+
+    // Of heap_live.cpp, described there.
+    static std::uint32_t next_number();
+    void add_host_statistics(statistics& s) const;
+    void look(live_state& s) const;
+    void start_monitor();
+    absl::StatusOr<std::string> perform(const live::request& r);
+    absl::StatusOr<std::string> control_trace(bool start, const std::string& file);
+    absl::StatusOr<std::string> dump_to(const std::string& path);
+    void print_statistics();
 
     // Each copies or asks; described at their definitions.
     absl::StatusOr<std::unique_ptr<device::heap_state>> read_state();
@@ -158,6 +193,9 @@ private:
     // Of `migrate`, by segment: the samples as they were last read, and how much each segment is in use.
     std::vector<std::uint32_t> samples_;
     std::vector<double> heat_;
+    std::unique_ptr<heap_trace> trace_;  ///< null without the options `trace` and `sites`
+    event_listeners listeners_;
+    std::unique_ptr<heap_events> events_;  ///< null if nobody listens
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
     std::unique_ptr<growth> growth_;
@@ -169,6 +207,10 @@ private:
     // Relaxed: a count, raised by the thread of `watch_`.
     std::atomic<std::uint64_t> callback_exceptions_{0};
     std::unique_ptr<failure_watch> watch_;
+    const std::uint32_t number_ = next_number();  ///< of the heap in its process
+    std::mutex alone_;
+    absl::Status live_page_error_;  ///< why there is no page although the option asks for one
+    std::unique_ptr<heap_monitor> monitor_;
 };
 
 }  // namespace orchard

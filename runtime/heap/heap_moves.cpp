@@ -82,7 +82,7 @@ absl::StatusOr<migration> heap::impl::migrate(void* stream) {
     limits.device_room = before.device_budget - std::min(before.device_budget, before.device_bytes);
     limits.is_sampled = std::any_of(samples_.begin(), samples_.end(), [](std::uint32_t n) { return n != 0; });
     limits.batch_bytes = std::max(limits.batch_bytes, values.move_unit);
-    if (absl::Status s = memory_->move(choose_moves(all, limits)); !s.ok()) {
+    if (absl::Status s = move(choose_moves(all, limits)); !s.ok()) {
         return s;
     }
     const memory_use after = memory_->use();
@@ -106,7 +106,7 @@ absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to)
             orders.push_back({m.run.first, to});
         }
     }
-    return memory_->move(orders);
+    return move(orders);
 }
 
 absl::Status heap::impl::advise(void* at, std::uint64_t bytes, managed_advice what) {

@@ -78,6 +78,9 @@ std::vector<std::string> heap::impl::warnings() const {
     for (std::string& line : memory_->warnings()) {
         all.push_back(std::move(line));
     }
+    if (!live_page_error_.ok()) {
+        all.emplace_back(live_page_error_.message());
+    }
     return all;
 }
 

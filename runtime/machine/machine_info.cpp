@@ -135,14 +135,25 @@ bool maps_virtual_memory(gpu_info& gpu, int ordinal) {
     return result == CUDA_SUCCESS && value != 0;
 }
 
+/// Returns a GPU's UUID in the usual form: "GPU-" and 32 hexadecimal digits, in groups.
+std::string uuid_text(const cudaUUID_t& uuid) {
+    std::string text = "GPU";
+    for (int i = 0; i < 16; ++i) {
+        absl::StrAppendFormat(&text, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                              static_cast<unsigned char>(uuid.bytes[i]));
+    }
+    return text;
+}
+
 /// Returns all about one GPU except its free memory. If its properties cannot be read, nothing but the error is set.
-gpu_info describe_gpu(int ordinal) {
+gpu_info describe_one(int ordinal) {
     gpu_info gpu;
     cudaDeviceProp properties{};
     if (!ok(gpu, "cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, ordinal))) {
         return gpu;
     }
     gpu.name = properties.name;
+    gpu.uuid = uuid_text(properties.uuid);
     gpu.compute_major = properties.major;
     gpu.compute_minor = properties.minor;
     gpu.memory_bytes = properties.totalGlobalMem;
@@ -173,7 +184,7 @@ void describe_cuda(machine_info& machine) {
     (void)cudaGetDevice(&machine.current_gpu);
     for (int ordinal = 0; ordinal < count; ++ordinal) {
         // Also one that does not answer: positions in the list are the numbers of the GPUs.
-        machine.gpus.push_back(describe_gpu(ordinal));
+        machine.gpus.push_back(describe_one(ordinal));
     }
 }
 
@@ -195,6 +206,7 @@ void ask_free_memory(machine_info& machine) {
 
 // A build without CUDA reports no versions and no GPU.
 void describe_cuda(machine_info&) {}
+gpu_info describe_one(int) { return {}; }
 void ask_free_memory(machine_info&) {}
 
 #endif
@@ -215,6 +227,7 @@ machine_info describe(bool with_free_memory) {
 }  // namespace
 
 machine_info describe_machine() { return describe(true); }
+gpu_info describe_gpu(int ordinal) { return describe_one(ordinal); }
 
 /// The choice itself is in machine_report.cpp. It needs no free memory.
 absl::StatusOr<device_choice> choose_device(device_option wanted) { return choose_device(wanted, describe(false)); }

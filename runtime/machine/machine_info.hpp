@@ -19,6 +19,7 @@ namespace orchard {
 struct gpu_info {
     std::string error;  ///< the query that failed, and the runtime's text; the other fields may then be unset
     std::string name;
+    std::string uuid;  ///< "GPU-6e...", as nvidia-smi and NVML write it
     int compute_major = 0;
     int compute_minor = 0;
     std::uint64_t memory_bytes = 0;
@@ -58,6 +59,10 @@ struct device_choice {
 /// Returns all of `machine_info`. Free memory is known only within a CUDA context, so this creates one on each GPU
 /// (about 100 MB of its memory, about 100 ms). A missing GPU or driver is no error; it is recorded in the result.
 machine_info describe_machine();
+
+/// Returns the description of one GPU, without its free memory; an empty one where the build has no CUDA. Creates no
+/// CUDA context.
+gpu_info describe_gpu(int ordinal);
 
 /// Returns "cuda" or "emulated".
 const char* name_of(simt::device_kind kind);

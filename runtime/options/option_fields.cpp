@@ -53,6 +53,7 @@ constexpr auto duration(absl::Duration options::*field, absl::Duration low, absl
 }
 constexpr flag_field flag(flag_field field, int, int, option_rule) { return field; }
 constexpr layout_field arrays(layout_field field, int, int, option_rule) { return field; }
+constexpr text_field text(text_field field, int, int, option_rule) { return field; }
 /// One object serves all enumerations: the type of the field tells which one is meant.
 struct choice_kind {
     template <class E>
@@ -61,7 +62,7 @@ struct choice_kind {
     }
 };
 // The names are those of the kinds in options.def.
-constexpr choice_kind device, memory, mailbox, advice, portions, tails, order, guards, fill, pattern;
+constexpr choice_kind device, memory, mailbox, advice, portions, tails, order, guards, fill, pattern, recording;
 
 // In the order of options.def, which is the order of the struct. `option_fields` and `find_option` are views of it.
 const std::array fields = {
@@ -89,6 +90,7 @@ choices choices_of(tail_policy) { return {"a policy for tails", {"adjacent", "po
 choices choices_of(lane_order) { return {"an order of lanes", {"ascending", "prefetch_first"}}; }
 choices choices_of(hardening) { return {"a level of hardening", {"off", "detect", "guard"}}; }
 choices choices_of(block_fill) { return {"a fill of new blocks", {"unchanged", "zero", "junk"}}; }
+choices choices_of(event_mode) { return {"a mode of traces", {"sampled", "complete"}}; }
 choices choices_of(access_pattern) {
     return {"an access pattern", {access_pattern_names.begin(), access_pattern_names.end()}};
 }
@@ -110,6 +112,7 @@ std::string show(int value) { return absl::StrCat(value); }
 std::string show(absl::Duration value) { return absl::FormatDuration(value); }
 std::string show(bool value) { return value ? "true" : "false"; }
 // `text_of` for a layout is in uvm/geometry/layout_text.hpp.
+std::string show(const std::string& value) { return value; }
 std::string show(layout value) { return text_of(value); }
 /// Returns the name of a value, which `read` turns back into it.
 template <class E>
@@ -136,6 +139,7 @@ std::string allowed(const ranged_field<T>& f) {
     return range;
 }
 std::string allowed(flag_field) { return "true or false"; }
+std::string allowed(text_field) { return "a file name, or nothing"; }
 // Written out, as a layout has too many values for a list; `layout_from` decides.
 std::string allowed(layout_field) {
     return "automatic, linear, or interleaved:TILE with a tile of 4, 8, ... 512 bytes, 1K, 2K, ... 64K";
@@ -191,6 +195,7 @@ std::optional<std::string> problem(const ranged_field<T>& f, T value) {
 }
 // Every value of a switch is valid.
 std::optional<std::string> problem(flag_field, bool) { return std::nullopt; }
+std::optional<std::string> problem(text_field, const std::string&) { return std::nullopt; }
 std::optional<std::string> problem(layout_field f, layout value) {
     // A tile outside its limits can only be set by a program; text with such a tile is rejected by `layout_from`.
     const bool known =
@@ -240,6 +245,7 @@ absl::StatusOr<bool> read(flag_field f, std::string_view text) {
     }
     return absl::InvalidArgumentError(absl::StrCat(quoted(text), " is not a switch; give ", allowed(f)));
 }
+absl::StatusOr<std::string> read(text_field, std::string_view text) { return std::string(text); }
 absl::StatusOr<layout> read(layout_field f, std::string_view text) {
     if (const auto found = layout_from(text)) {
         return *found;
@@ -266,6 +272,7 @@ T options::*member(const ranged_field<T>& f) {
 }
 flag_field member(flag_field f) { return f; }
 layout_field member(layout_field f) { return f; }
+text_field member(text_field f) { return f; }
 template <class E>
 E options::*member(choice_field<E> f) {
     return f.field;

@@ -29,6 +29,8 @@ struct ranged_field {
 /// Fields without a range: a switch, and a layout, whose values are checked by its own functions.
 using flag_field = bool options::*;
 using layout_field = layout options::*;
+/// Any text, also none.
+using text_field = std::string options::*;
 
 /// A field with a few possible values: `E` counts from 0, and its names are `names_of(E{})`.
 template <class E>
@@ -43,9 +45,9 @@ struct option_field {
     std::string_view unit;
     std::string_view help;
     std::variant<ranged_field<std::uint64_t>, ranged_field<int>, ranged_field<absl::Duration>, flag_field, layout_field,
-                 choice_field<device_option>, choice_field<backing_option>, choice_field<mailbox_memory_option>,
-                 choice_field<managed_advice>, choice_field<portion_policy>, choice_field<tail_policy>,
-                 choice_field<lane_order>, choice_field<hardening>, choice_field<block_fill>,
+                 text_field, choice_field<event_mode>, choice_field<device_option>, choice_field<backing_option>,
+                 choice_field<mailbox_memory_option>, choice_field<managed_advice>, choice_field<portion_policy>,
+                 choice_field<tail_policy>, choice_field<lane_order>, choice_field<hardening>, choice_field<block_fill>,
                  choice_field<access_pattern>>
         access;
 };

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "host/events/event_mode.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/access_pattern.hpp"
 #include "uvm/geometry/hardening.hpp"
@@ -50,6 +51,8 @@ using order = orchard::lane_order;
 using guards = orchard::hardening;
 using fill = orchard::block_fill;
 using pattern = orchard::access_pattern;
+using text = std::string;
+using recording = orchard::event_mode;
 }  // namespace detail::option_type
 
 /// The options with which a heap is created. A default-constructed value is valid. runtime/options/options.def and

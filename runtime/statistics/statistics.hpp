@@ -44,6 +44,14 @@ struct statistics {
     friend constexpr bool operator==(const statistics&, const statistics&) = default;
 };
 
+/// The kinds of statistics: a counter only grows; a gauge is a level, or the peak of one.
+enum class statistic_kind : std::uint8_t { counter, gauge };
+
+/// Returns the kind of a statistic by its help, which says "so far" of a counter alone (statistics.def).
+constexpr statistic_kind kind_of(std::string_view help) {
+    return help.find("so far") != std::string_view::npos ? statistic_kind::counter : statistic_kind::gauge;
+}
+
 /// Identifies a field of `statistics`.
 using statistic_field = std::uint64_t statistics::*;
 
@@ -53,6 +61,8 @@ struct statistic_info {
     std::string_view unit;  ///< count, bytes, segments, slabs or pages
     std::string_view help;
     statistic_field field;
+
+    [[nodiscard]] constexpr statistic_kind kind() const { return kind_of(help); }
 };
 
 /// Returns all statistics, in the order of the struct.
@@ -68,6 +78,8 @@ struct class_statistic_info {
     std::string_view unit;
     std::string_view help;
     class_statistic_field field;
+
+    [[nodiscard]] constexpr statistic_kind kind() const { return kind_of(help); }
 };
 
 /// Returns all statistics of a class, in the order of the struct.

@@ -55,6 +55,16 @@ TEST(bench_managed, has_every_pattern_layout_and_way) {
     EXPECT_EQ(rows->size(), static_cast<std::size_t>(layouts + touches + 4));
 }
 
+TEST(bench_ranges, has_every_size_layout_and_pattern) {
+    const auto rows = run_quickly("ranges");
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(rows->size(), 4u * 3u * 2u);  // sizes, layouts, patterns
+    for (const auto& row : *rows) {
+        EXPECT_EQ(row["moved_mb"], 0) << row;
+        EXPECT_EQ(row["used_64k"], 0) << row;
+    }
+}
+
 TEST(bench_paging, is_refused_where_no_driver_pages) {
     const auto rows = run_quickly("paging");
     EXPECT_TRUE(absl::IsFailedPrecondition(rows.status())) << rows.status();

@@ -172,7 +172,7 @@ TEST(bench_repetitions, of_accesses_and_of_managed_memory) {
 TEST(bench_repetitions, what_is_shown_is_said_by_each_benchmark_that_repeats) {
     for (const benchmark& b : all()) {
         for (const char* name : {"access", "chunks", "growth", "iterations", "mailbox", "managed", "pages", "paging",
-                                 "scaling", "shortage", "sizes"}) {
+                                 "ranges", "scaling", "shortage", "sizes"}) {
             EXPECT_TRUE(b.name != name || !b.shown.empty()) << name;
         }
     }

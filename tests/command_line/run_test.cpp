@@ -12,6 +12,7 @@
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/nvtx/domain.hpp"
 #include "tests/options/clean_environment.hpp"
 
 namespace orchard::command_line {
@@ -140,7 +141,7 @@ TEST_F(command_line_run, help_is_given_beside_a_mistake_and_in_a_wrong_environme
 TEST_F(command_line_run, version_names_the_program_and_its_cuda_support) {
     const outcome result = run_with({"--version"});
     EXPECT_EQ(result.code, 0);
-    EXPECT_EQ(result.out, "orchard 0.1.0 (" + cuda_support() + ")\n");
+    EXPECT_EQ(result.out, "orchard 0.1.0 (" + cuda_support() + "; " + std::string(nvtx::description()) + ")\n");
     EXPECT_THAT(cuda_support(), HasSubstr("CUDA"));
 }
 

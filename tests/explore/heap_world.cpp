@@ -61,8 +61,12 @@ device::published_view lay_out(arena& metadata, char* user, const heap_setup& u)
         array = metadata.place<std::remove_reference_t<decltype(*array)>>(count);
     });
     v.failures = metadata.place<device::failure_board>(1);
+    if (u.events != nullptr) {
+        v.events = u.events;
+        v.instrumented |= device::heap_view::reporting;
+    }
     if (u.hardened) {
-        v.hardened = hardening::detect;
+        v.instrumented |= static_cast<std::uint32_t>(hardening::detect);
         v.quarantined = metadata.place<device::quarantine>(1);
         v.block_faults = metadata.place<device::block_fault_board>(1);
         v.quarantine_slots = 4;

@@ -96,10 +96,11 @@ struct heap_setup {
     std::uint64_t timeout_ns = 100'000'000;  ///< beyond what delays add up to
     std::uint64_t lost_after_ns = 20'000;    ///< of a poller
     std::uint64_t reclaim_patience_ns = 200'000;
-    bool service_lives = true;  ///< false: no request is answered
-    bool gives_back = false;    ///< the service gives up unused extents now and then
-    bool hardened = false;      ///< blocks have guards, and wait in a quarantine of four when they are freed
-    bool unzeroed = false;      ///< metadata of segments holds garbage at first: `heap_view::clears_metadata`
+    bool service_lives = true;             ///< false: no request is answered
+    bool gives_back = false;               ///< the service gives up unused extents now and then
+    bool hardened = false;                 ///< blocks have guards, and wait in a quarantine of four when they are freed
+    device::event_ring* events = nullptr;  ///< blocks are reported there
+    bool unzeroed = false;  ///< metadata of segments holds garbage at first: `heap_view::clears_metadata`
 };
 
 class heap_world {

@@ -262,6 +262,19 @@ TEST_F(TierMoves, SlowGrowthOnTheHostTakesTheRoomOfSpareMemory) {
     EXPECT_LE(script->live().host_bytes, (200 + 96) * segment_bytes) << "the budget, and what an exchange may take";
 }
 
+// A machine without memory for the device has some again once memory has left the device.
+TEST_F(TierMoves, GrowthTriesTheDeviceAgainAfterAMoveToTheHost) {
+    ASSERT_NO_FATAL_FAILURE(fill(2, 1, 1, false, 8));
+    ASSERT_TRUE(memory_->move(orders({{0, host_tier}})).ok());
+    memory_->give_up_spares();
+    script->fail(driver_call::create, absl::ResourceExhaustedError("others use the device"));
+    ASSERT_EQ(memory_->commit(run_at(10, 1)).tier, host_tier);
+    ASSERT_EQ(memory_->commit(run_at(11, 1)).tier, host_tier) << "it is not asked again";
+    ASSERT_TRUE(memory_->move(orders({{1, host_tier}})).ok());
+    memory_->give_up_spares();
+    EXPECT_EQ(memory_->commit(run_at(12, 1)).tier, device_tier);
+}
+
 // Two calls fail: the new memory cannot be mapped, and the old one cannot be mapped again.
 TEST_F(TierMoves, APieceWithoutMemoryAtItsAddressesGetsItByTheNextCall) {
     ASSERT_NO_FATAL_FAILURE(fill(2, 2, 1, false, 2));

@@ -54,6 +54,8 @@ constexpr finder finders[] = {
     {fault::array_after, "arrays", 500},
     {fault::live_look, "stale_frees", 500},
     {fault::ring_end, "host_frees", 3000},
+    {fault::event_room, "event_ring", 500},
+    {fault::event_sync, "event_ring", 2000},
     {fault::reclaim_age, "shortage", 500},
     {fault::reclaim_patience, "lost_refill", 500},
     {fault::refill_wait, "refill_under_way", 160000},

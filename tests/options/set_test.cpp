@@ -70,6 +70,7 @@ constexpr range_case ranges[] = {
     {"service_spin", "0", "1s", "-1ns", "1001ms", "0 to 1s"},
     {"emulated_workers", "0", "1024", "-1", "1025", "0 to 1024"},
     {"chunk_lanes", "1", "32", "0", "64", "a power of two from 1 to 32"},
+    {"trace_limit", "64KiB", "32TiB", "65535", "35184372088833", "64 KiB to 32 TiB"},
 };
 
 TEST(options_set, takes_both_ends_of_each_range) {
@@ -103,8 +104,9 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have no range: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
-    // fill, portions, tails, layout, access_pattern, lane_order, mailbox_memory.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 14);
+    // fill, portions, tails, layout, access_pattern, lane_order, mailbox_memory, live_page, show_stats, verbose, trace,
+    // trace_mode, sites.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 20);
 }
 
 TEST(options_set, writes_the_field_it_names) {

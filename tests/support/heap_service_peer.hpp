@@ -22,6 +22,18 @@ struct heap_service_peer {
         }
         return heap(*std::move(made));
     }
+    /// Returns a heap whose events go to these listeners.
+    static absl::StatusOr<heap> make_heard(const options& values, const event_listeners& listeners) {
+        auto made = heap::impl::make(values, {}, nullptr, {}, listeners);
+        if (!made.ok()) {
+            return made.status();
+        }
+        return heap(*std::move(made));
+    }
+    /// Waits until all that the heap has reported has reached the listeners. Returns false if there are none.
+    static bool flush_events(heap& h) { return h.impl_->events_ && h.impl_->events_->log().flush(absl::Seconds(60)); }
+    /// Returns true if the heap reports to anybody.
+    static bool is_heard(heap& h) { return h.impl_->events_ != nullptr; }
     /// Returns the number of segments whose commit has ever begun, including completed commits. Reads host words,
     /// without a call of the driver. For a heap that grows.
     static std::uint64_t begun_segments(heap& h) { return h.impl_->growth_->line().begun.load<simt::order::relaxed>(); }

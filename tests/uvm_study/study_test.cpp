@@ -122,6 +122,20 @@ TEST(uvm_study, runs_each_policy_and_names_it) {
 }
 
 // 68 KiB a thread: a warp's chunk is 2 MiB and a rest, which the service gives two VA blocks.
+// Two warps, of whose connections each has 2 MiB and a rest: the rests share a VA block.
+TEST(uvm_study, the_tails_of_an_application_may_be_pooled) {
+    study s = small_study();
+    s.patterns = {"alexnet"};
+    s.layouts = {{layout::interleaved(tile::k64)}};
+    s.threads = 64;
+    s.scale = 33;  // 2 KiB of a lane each
+    const auto adjacent = run(s);
+    s.tails = tail_policy::pooled;
+    const auto pooled = run(s);
+    ASSERT_TRUE(adjacent.ok() && pooled.ok()) << adjacent.status() << pooled.status();
+    EXPECT_EQ((*pooled)[0].counts.touched_blocks + 1, (*adjacent)[0].counts.touched_blocks);
+}
+
 TEST(uvm_study, sync_malloc_has_a_placement_of_its_own) {
     study s = small_study();
     s.patterns = {"sequential", "k-means"};

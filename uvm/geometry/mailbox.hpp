@@ -37,6 +37,7 @@
 #include <cstdint>
 
 #include "device/simt/atomic.cuh"
+#include "uvm/geometry/failure_reason.hpp"
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/geometry/managed_advice.hpp"
 #include "uvm/geometry/portion.hpp"
@@ -66,6 +67,22 @@ enum class response_status : std::uint32_t {
     out_of_range = 10,       ///< no segment is free, and all addresses have memory, although the budgets are not spent
     commit_blocked = 11,     ///< no segment is free, and a commit has taken longer than a request may wait
 };
+/// Returns the reason of failure for the status of a response; none if it is granted. A status without a reason of its
+/// own, as `out_of_memory`, means that the device budget is spent.
+ORCHARD_INLINE constexpr failure_reason reason_of(response_status status) {
+    switch (status) {
+        case response_status::granted: return failure_reason::none;
+        case response_status::fragmented: return failure_reason::fragmented;
+        case response_status::too_large: return failure_reason::too_large;
+        case response_status::closing: return failure_reason::closing;
+        case response_status::commit_failed: return failure_reason::commit_failed;
+        case response_status::commit_blocked: return failure_reason::commit_blocked;
+        case response_status::out_of_host_budget: return failure_reason::out_of_memory_host_budget;
+        case response_status::out_of_range: return failure_reason::out_of_memory_virtual_range;
+        default: return failure_reason::out_of_memory_device_budget;
+    }
+}
+
 /// The highest values of the enumerations above and of the fields below.
 inline constexpr auto max_request_kind = static_cast<std::uint64_t>(request_kind::ping);
 inline constexpr auto max_response_status = static_cast<std::uint64_t>(response_status::commit_blocked);

@@ -49,7 +49,7 @@ namespace {
 ///     the host could take the run of 1 segment    the device is short: this run and the next ones go to the host
 ///     the host could not take it                  ResourceExhausted, with the numbers (`spent`)
 ///
-/// Threads: see `backing`. `device_is_short_` belongs to the growth thread; the counts are atomic; runs and pieces have
+/// Threads: see `backing`. `device_is_short_` and the counts are atomic; runs and pieces have
 /// a mutex, which is held for the calls of one piece or of one run, since other threads move pieces; the record of the
 /// metadata has one, since the host reads metadata while the growth thread commits more.
 class elastic_backing final : public detail::driven_backing {
@@ -134,7 +134,9 @@ private:
     std::uint64_t next_number_ = 0;  // of a piece
     detail::tier_counts counts_;
     detail::tier_mover mover_;
-    bool device_is_short_ = false;  ///< the device could not provide one segment, although the budget allows it
+    /// The device could not provide one segment, although the budget allows it. Relaxed: set by the growth thread,
+    /// cleared by it and by moves; a commit that misses the change takes the host once more.
+    std::atomic<bool> device_is_short_{false};
 
     // One thread may reserve while another commits.
     std::mutex metadata_mutex_;
@@ -323,7 +325,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
     for (const memory_tier tier : {memory_tier::device, memory_tier::host}) {
         // True if the host could take this run instead of the device.
         const bool spills = tier == memory_tier::device && allows(memory_tier::host, bytes);
-        if (!allows(tier, bytes) || (spills && device_is_short_)) {
+        if (!allows(tier, bytes) || (spills && device_is_short_.load(std::memory_order_relaxed))) {
             continue;
         }
         counts_.plan(tier, bytes);
@@ -347,7 +349,9 @@ commit_outcome elastic_backing::commit(segment_run run) {
                 // The device may still provide a smaller piece, which is better than the whole piece on the host.
                 return {failure, tier, failure_reason::commit_failed};
             }
-            device_is_short_ = device_is_short_ || spills;
+            if (spills) {
+                device_is_short_.store(true, std::memory_order_relaxed);
+            }
             continue;
         }
         if (!status.ok()) {
@@ -361,7 +365,7 @@ commit_outcome elastic_backing::commit(segment_run run) {
         runs_.add(run, std::move(made));
         return {absl::OkStatus(), tier};
     }
-    device_is_short_ = false;  // the next commit tries the device again
+    device_is_short_.store(false, std::memory_order_relaxed);  // the next commit tries the device again
     return spent(bytes, failure);
 }
 
@@ -386,7 +390,9 @@ absl::Status elastic_backing::decommit(segment_run run) {
     runs_.remove(run);
     // The device has memory again, so that the next commit may try it. Memory that other programs release is noticed
     // only when neither tier could serve a commit.
-    device_is_short_ = device_is_short_ && !on_device;
+    if (on_device) {
+        device_is_short_.store(false, std::memory_order_relaxed);
+    }
     return absl::OkStatus();
 }
 
@@ -424,7 +430,12 @@ absl::Status elastic_backing::move(const std::vector<move_order>& orders) {
             found.emplace_back(p->second, o.to);
         }
     }
-    return mover_.move(found);
+    const std::uint64_t before = mover_.moved_to(memory_tier::host);
+    absl::Status status = mover_.move(found);
+    if (mover_.moved_to(memory_tier::host) != before) {
+        device_is_short_.store(false, std::memory_order_relaxed);  // memory of the device was given up
+    }
+    return status;
 }
 
 /// Reserves addresses in whole granules, at least one, and notes that none of them has memory. Called by the thread

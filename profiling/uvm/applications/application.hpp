@@ -36,6 +36,7 @@ struct parameters {
     layout how = layout::linear();  ///< `linear` or `interleaved`: of the threads' arrays
     lane_order order = lane_order::ascending;          ///< positions of the lanes in an interleaved chunk
     portion_policy portions = portion_policy::packed;  ///< how the warps' chunks share VA blocks
+    tail_policy tails = tail_policy::adjacent;         ///< where the rest of a chunk beyond whole VA blocks lies
     addresses which = addresses::in_order;
     uvm_model::placed_by by = uvm_model::placed_by::service;  ///< of addresses `in_order`
     std::uint64_t seed = 1;                                   ///< of the initial numbers and graphs

@@ -43,12 +43,14 @@ absl::StatusOr<options> options_for(const parameters& p, std::uint64_t bytes) {
     o.emulated_workers = 1;  // so that races have the same result in each run
     o.lane_order = p.order;
     o.portions = p.portions;
+    // Addresses `in_order` are those of the placement, whose tails may lie elsewhere than the heap's.
+    o.tails = p.which == addresses::in_order ? tail_policy::adjacent : p.tails;
     return o;
 }
 
 /// Returns the memory of the threads as the model describes it; the sizes are those of each array.
 uvm_model::thread_memory memory_of(const parameters& p) {
-    return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions, .by = p.by};
+    return {.threads = p.threads, .how = p.how, .order = p.order, .portions = p.portions, .by = p.by, .tails = p.tails};
 }
 
 }  // namespace

@@ -185,6 +185,11 @@ __device__ void* orchard_aligned_alloc(size_t alignment, size_t bytes);
 /* Returns how many bytes of the block may be used; 0 if it is no block of the heap. */
 __device__ size_t orchard_usable_size(const void* block);
 
+/* Counts an access to the memory at `p`, so that `orchard_heap_migrate` knows which memory is in use. A kernel calls it
+ * for a sample of its accesses, say one of 64. Does nothing if no memory of the heap moves (option move_unit), or for an
+ * address that is not in the heap. Cost: one atomic without a result. */
+__device__ void orchard_note_access(const void* p);
+
 } /* extern "C" */
 #endif
 

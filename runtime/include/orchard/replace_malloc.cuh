@@ -67,6 +67,7 @@ static __device__ inline void* orchard_aligned_alloc(std::size_t alignment, std:
 static __device__ inline std::size_t orchard_usable_size(const void* block) {
     return orchard_source_root.usable_size(block);
 }
+static __device__ inline void orchard_note_access(const void* p) { orchard_source_root.note_access(p); }
 
 /// Returns a block of the default heap in kernels, and of the C library on the host.
 static __host__ __device__ inline void* orchard_replaced_malloc(std::size_t bytes) {

@@ -15,6 +15,7 @@ _FUNCTIONS = (
     "void* orchard_realloc(void* block, size_t bytes)",
     "void* orchard_aligned_alloc(size_t alignment, size_t bytes)",
     "size_t orchard_usable_size(const void* block)",
+    "void orchard_note_access(const void* p)",
 )
 
 # A header that declares the functions, or a declaration of one of them.

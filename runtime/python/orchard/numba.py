@@ -88,6 +88,8 @@ realloc = _declare("orchard_realloc", _size, _size, _size)
 aligned_alloc = _declare("orchard_aligned_alloc", _size, _size, _size)
 #: usable_size(address): how many bytes of the block may be used; 0 if it is no block of the heap.
 usable_size = _declare("orchard_usable_size", _size, _size)
+#: note_access(address): counts an access there for `Heap.migrate`; for a sample of the accesses, say one of 64.
+note_access = _declare("orchard_note_access", types.void, _size)
 
 
 @intrinsic

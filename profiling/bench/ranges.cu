@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard bench ranges`: reads of managed arrays of many sizes, all of them on the host. How does the time, and what
+/// the UVM driver moves, depend on the range that a thread reads in, and on the layout?
+///
+///     threads, bytes_a_thread   1,024 of 512 B to 2 MiB, 128 of 1 to 16 MiB: at most 2 GiB in all; left out where
+///                               that is above the limit of managed heaps
+///     layout, pattern           linear, 64 KiB tiles (below that size: linear), 4 KiB tiles; a warp's lanes in step or
+///                               each by itself
+///     ms                        the kernel: 100 reads a thread, one after the other
+///     moved_mb                  what has then left the host, counted page by page, in 10^6 B
+///     used_64k, used_4k         share of it, in percent, in whose pages of 64 KiB, or 4 KiB, a thread has read; 0
+///     where
+///                               nothing moves
+///
+/// Medians after one launch that does not count; at most three launches, because each begins with moving everything
+/// back to the host.
+///
+/// Source: the paper's Fig. 12 and 13(b) (Zhang et al., AlignMalloc, TPDS 2025). docs/uvm_paper.md has its figures, and
+/// those of the model, beside these.
+
+#include "profiling/bench/bench.hpp"
+#include "profiling/bench/layout_experiment.cuh"
+#include "profiling/bench/repetitions.hpp"
+#include "uvm/geometry/layout_text.hpp"
+
+namespace orchard::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kib = 1 << 10;
+constexpr std::uint64_t mib = 1 << 20;
+
+/// The threads of a figure, and the bytes of each one's array.
+struct figure {
+    std::uint64_t threads;
+    std::vector<std::uint64_t> bytes;
+};
+
+/// Returns the share of what has moved that a page of a read covers, in percent.
+double percent(double read_mb, double moved_mb) { return moved_mb > 0 ? 100 * read_mb / moved_mb : 0; }
+
+/// Adds the rows of one size, in one layout.
+absl::Status add_rows(const settings& s, std::uint64_t threads, std::uint64_t bytes, layout how, ordered_json& rows) {
+    // An eighth more for slabs of other sizes, if the limit leaves room for it. The arrays themselves fill whole
+    // segments where they are large.
+    const std::uint64_t all = threads * bytes;
+    const std::uint64_t limit = s.heap.managed_limit;
+    const std::uint64_t wished = std::max<std::uint64_t>(all + all / 8, 32 * mib);
+    const std::uint64_t capacity = limit != 0 && wished > limit ? std::max(all, limit) : wished;
+    const auto results =
+        layout_experiment(s, threads, bytes, capacity, {places::same_in_warp, places::own}).run_by_heap(how);
+    if (!results.ok()) {
+        return results.status();
+    }
+    for (const pattern_result& one : *results) {
+        const double moved = median_after(1, one.moved_mb);
+        rows.push_back({{"threads", threads},
+                        {"bytes_a_thread", bytes},
+                        {"layout", text_of(how)},
+                        {"pattern", one.pattern},
+                        {"ms", median_after(1, one.ms)},
+                        {"moved_mb", moved},
+                        {"used_64k", percent(one.read_64k_mb, moved)},
+                        {"used_4k", percent(one.read_4k_mb, moved)}});
+        add_repetitions(rows.back(), "", one.ms, "ms");
+    }
+    return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> run_ranges(const settings& s) {
+    settings few = s;
+    few.repeats = std::min(s.repeats, 3);
+    const bool small = s.quick || s.device != simt::device_kind::cuda;
+    const std::vector<figure> figures =
+        small ? std::vector<figure>{{64, {512, 4 * kib, 64 * kib}}, {32, {128 * kib}}}
+              : std::vector<figure>{{1024, {512, 4 * kib, 16 * kib, 64 * kib, 512 * kib, 2 * mib}},
+                                    {128, {1 * mib, 4 * mib, 8 * mib, 16 * mib}}};
+    ordered_json rows = ordered_json::array();
+    for (const figure& f : figures) {
+        for (const std::uint64_t bytes : f.bytes) {
+            if (s.heap.managed_limit != 0 && f.threads * bytes > s.heap.managed_limit) {
+                continue;
+            }
+            for (const layout how : {layout::linear(), layout::interleaved(tile::k64), layout::interleaved(tile::k4)}) {
+                if (absl::Status status = add_rows(few, f.threads, bytes, how, rows); !status.ok()) {
+                    return status;
+                }
+            }
+        }
+    }
+    return rows;
+}
+
+const registrar ranges_registered{{"ranges", "reads of arrays of 512 B to 16 MiB where the UVM driver moves memory",
+                                   run_ranges,
+                                   "ms is the median after one launch that does not count; first and third are those "
+                                   "launches, counted from the first "
+                                   "on, settled is the median of the last half"}};
+
+}  // namespace
+}  // namespace orchard::bench

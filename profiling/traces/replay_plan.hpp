@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The order in which the requests of a trace are made again.
+///
+/// The events of blocks are cut into batches, one kernel each. In a batch, each thread of the record is a thread of the
+/// kernel, and makes its requests in its order. No thread needs what another thread of its batch does: a batch ends
+/// before a free of a block that another thread has allocated in it. Threads of one batch run at the same time, so that
+/// frees and allocations of different threads may change places within it.
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "host/events/event.hpp"
+
+namespace orchard::traces {
+
+/// A request: an allocation of `bytes` bytes for the block `block`, or its free (`bytes` 0).
+struct replay_step {
+    std::uint64_t bytes = 0;
+    std::uint32_t block = 0;
+    std::uint32_t tag = 0;
+};
+
+/// The requests of one kernel: thread i makes [first[i], first[i + 1]) of `steps`.
+struct replay_batch {
+    std::vector<replay_step> steps;
+    std::vector<std::uint32_t> first;
+};
+
+/// Sizes and tags of blocks, with their number.
+using block_counts = std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t>;
+
+struct replay_plan {
+    std::vector<replay_batch> batches;
+    std::vector<replay_step> blocks;  ///< the allocation of each block; a block's number is its place here
+    std::vector<bool> is_live;        ///< of each block: the trace does not free it
+    std::uint64_t allocations = 0;
+    std::uint64_t frees = 0;
+    std::uint64_t unknown = 0;     ///< events that fit no block in use
+    std::uint64_t shortages = 0;   ///< requests that failed
+    std::uint64_t peak_bytes = 0;  ///< most bytes that were asked for and in use at once
+    block_counts at_end;           ///< the blocks in use at the end
+};
+
+/// Returns the plan for the events of a complete trace. Blocks of 0 bytes do not occur.
+/// @param most_steps  of one batch
+replay_plan plan_replay(const std::vector<event>& events, std::uint64_t most_steps);
+
+}  // namespace orchard::traces

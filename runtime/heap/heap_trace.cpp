@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "runtime/heap/heap_trace.hpp"
+
+#include <bit>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "device/simt/lane.cuh"
+#include "runtime/heap/heap_impl.hpp"
+#include "runtime/trace/site_names.hpp"
+
+namespace orchard {
+namespace {
+
+/// Slots of the ring: 2 MiB of host memory. While the log's thread sleeps, up to 10 ms, kernels fill them before they
+/// wait.
+constexpr std::uint64_t ring_slots = std::uint64_t{1} << 16;
+/// Of the events that kernels have written, when the heap ends.
+constexpr absl::Duration longest_flush = absl::Seconds(10);
+
+/// Returns the options as a JSON object of texts.
+std::string json_of_options(const options& values) {
+    std::string text = "{";
+    for (const option_info& o : option_table(values)) {
+        std::string value;
+        for (const char c : o.value) {
+            if (c == '"' || c == '\\') {
+                value.push_back('\\');
+            }
+            value.append(static_cast<unsigned char>(c) < 0x20 ? absl::StrFormat("\\u%04x", c) : std::string(1, c));
+        }
+        absl::StrAppend(&text, text.size() == 1 ? "" : ", ", "\"", o.name, "\": \"", value, "\"");
+    }
+    return text + "}";
+}
+
+absl::Status no_sites() {
+    return absl::FailedPreconditionError(
+        "sites: the heap does not count blocks by tag; set the option sites (ORCHARD_SITES, --sites)");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<heap_trace>> heap_trace::make(const options& values, backing& memory, bool on_cuda,
+                                                             bool has_kernels, event_listeners& listeners) {
+    if (values.trace.empty() && !values.sites) {
+        return nullptr;
+    }
+    // Sites count every block.
+    const event_mode mode = values.sites ? event_mode::complete : values.trace_mode;
+    auto made = std::unique_ptr<heap_trace>(new heap_trace(mode, memory));
+    if (has_kernels) {
+        if (absl::Status s = made->make_ring(values, on_cuda); !s.ok()) {
+            return s;
+        }
+        listeners.sources.push_back(made->kernels_.get());
+    }
+    if (!values.trace.empty()) {
+        trace_info info;
+        info.mode = mode;
+        info.on_cuda = on_cuda;
+        info.base = reinterpret_cast<std::uintptr_t>(memory.base());
+        info.range = std::uint64_t{memory.usable_segments()} << segment_shift;
+        info.capacity = values.capacity;
+        info.start_ns = simt::clock_ns();
+        info.options_json = json_of_options(values);
+        auto file = trace_writer::open(values.trace, info, values.trace_limit);
+        if (!file.ok()) {
+            return file.status();
+        }
+        made->file_ = *std::move(file);
+        listeners.sinks.push_back(made->file_.get());
+    }
+    if (values.sites) {
+        made->sites_ = std::make_unique<site_table>();
+        listeners.sinks.push_back(made->sites_.get());
+    }
+    if (mode == event_mode::complete) {
+        listeners.log.mode = event_mode::complete;
+    }
+    return made;
+}
+
+absl::Status heap_trace::make_ring(const options& values, bool on_cuda) {
+    auto device = memory_.allocate_metadata(sizeof(device::event_ring));
+    auto host = memory_.allocate_host_visible(event_ring_memory::bytes_for(ring_slots));
+    if (!device.ok() || !host.ok()) {
+        return device.ok() ? host.status() : device.status();
+    }
+    const event_ring_memory slots = event_ring_memory::in(*host, ring_slots);
+    device::event_ring ring{};
+    ring.room.store<simt::order::relaxed>(ring_slots);
+    ring.words = slots.words;
+    ring.progress = slots.progress;
+    ring.slots = ring_slots;
+    ring.log_slots = std::countr_zero(ring_slots);
+    ring.timeout_ns = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(values.request_timeout));
+    ring_ = static_cast<device::event_ring*>(*device);
+    kernels_ = std::make_unique<kernel_events>(slots, on_cuda);
+    return memory_.write(static_cast<void*>(ring_), &ring, sizeof(ring));
+}
+
+absl::StatusOr<std::uint64_t> heap_trace::read_tickets() {
+    simt::device_word<std::uint64_t> tickets(0);
+    absl::Status s =
+        memory_.read(static_cast<void*>(&tickets), static_cast<const void*>(&ring_->ticket), sizeof(tickets));
+    if (!s.ok()) {
+        return s;
+    }
+    return tickets.load<simt::order::relaxed>();
+}
+
+absl::Status heap_trace::note_host_block(event_kind kind, std::uint64_t offset, std::uint64_t bytes) {
+    if (!reports_blocks()) {
+        return absl::OkStatus();
+    }
+    event e;
+    e.time_ns = simt::clock_ns();
+    e.at = offset;
+    e.bytes = bytes;
+    e.thread = host_thread;
+    e.kind = kind;
+    return kernels_->add_of_host(e, [this] { return read_tickets(); });
+}
+
+absl::StatusOr<std::vector<site_usage>> heap_trace::sites(event_log& log, absl::Duration limit) const {
+    if (sites_ == nullptr) {
+        return no_sites();
+    }
+    if (!log.flush(limit)) {
+        return absl::DeadlineExceededError(
+            absl::StrFormat("sites: the log of the heap's events did not come to rest within %s; a kernel may still be "
+                            "allocating, or the disk of the trace is slow",
+                            absl::FormatDuration(limit)));
+    }
+    return sites_->usage();
+}
+
+/// First all that kernels have written; then what is still missing can only be lost.
+void heap_trace::end(event_log& log) {
+    std::uint64_t lost_notes = 0;
+    if (ring_ != nullptr) {
+        log.flush(longest_flush);
+        device::event_ring ring;
+        if (memory_.read(static_cast<void*>(&ring), static_cast<const void*>(ring_), sizeof(ring)).ok()) {
+            kernels_->end(ring.ticket.load<simt::order::relaxed>(), ring.lost.load<simt::order::relaxed>());
+            lost_notes = ring.lost_notes.load<simt::order::relaxed>();
+        }
+    }
+    log.stop();
+    if (file_ == nullptr) {
+        return;
+    }
+    std::map<std::uint32_t, std::string> names;
+    for (const std::uint32_t tag : file_->tags()) {
+        names[tag] = name_of_tag(tag);
+    }
+    file_->finish(lost_notes, names).IgnoreError();
+}
+
+absl::Status heap::impl::make_trace() {
+    auto made = heap_trace::make(values, *memory_, executor.kind == simt::device_kind::cuda,
+                                 walk_.algorithm == device::page_policy::default_walk, listeners_);
+    if (!made.ok() || *made == nullptr) {
+        return made.status();
+    }
+    trace_ = *std::move(made);
+    view.events = trace_->ring();
+    view.instrumented |= trace_->reports_blocks() ? device::heap_view::reporting : 0;
+    return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
+    return trace_ != nullptr ? trace_->sites(events_->log(), values.request_timeout) : no_sites();
+}
+
+}  // namespace orchard

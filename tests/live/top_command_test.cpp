@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/cli/command_line.hpp"
+#include "tests/live/pages.hpp"
+
+namespace orchard::top {
+namespace {
+
+using live_test::child_process;
+using live_test::own_heaps;
+using live_test::pages_of;
+using testing::HasSubstr;
+
+struct outcome {
+    int code;
+    std::string out;
+    std::string err;
+};
+
+int run_words(const std::vector<std::string>& words) {
+    std::vector<const char*> argv = {"orchard", "top"};
+    for (const std::string& word : words) {
+        argv.push_back(word.c_str());
+    }
+    return command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
+}
+
+outcome top(const std::vector<std::string>& words) {
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_words(words);
+    std::string out = testing::internal::GetCapturedStdout();
+    return {code, std::move(out), testing::internal::GetCapturedStderr()};
+}
+
+class top_command : public testing::Test {
+protected:
+    void SetUp() override { ASSERT_TRUE(owner_.is_ready()); }
+    [[nodiscard]] std::vector<std::string> of_owner(std::vector<std::string> more) const {
+        more.insert(more.begin(), {"--pid", std::to_string(owner_.pid())});
+        return more;
+    }
+
+    testing_support::clean_environment environment_;
+    child_process owner_{[](const auto& ready) { return own_heaps(1, ready); }};
+};
+
+TEST_F(top_command, prints_once) {
+    const outcome result = top(of_owner({"--once"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("process " + std::to_string(owner_.pid()) + ", heap"));
+    EXPECT_THAT(result.out, testing::ContainsRegex("\ncapacity_bytes +67108864 \\(64 MiB\\)"));
+    EXPECT_THAT(result.out, testing::ContainsRegex("\ndevice_read_ns +[1-9]"));
+}
+
+TEST_F(top_command, writes_json_and_prometheus) {
+    const outcome json = top(of_owner({"--json"}));
+    EXPECT_EQ(json.code, 0) << json.err;
+    const auto document = nlohmann::ordered_json::parse(json.out);
+    ASSERT_EQ(document.at("heaps").size(), 1u);
+    EXPECT_EQ(document.at("heaps")[0].at("pid"), owner_.pid());
+    EXPECT_EQ(document.at("heaps")[0].at("capacity_bytes"), 64 << 20);
+    const outcome text = top(of_owner({"--prometheus"}));
+    EXPECT_EQ(text.code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("orchard_heap_committed_bytes{gpu=\"emulated\",uuid=\"\",pid=\"" +
+                                    std::to_string(owner_.pid()) + "\",heap=\""));
+}
+
+TEST_F(top_command, lists_and_picks_heaps) {
+    EXPECT_THAT(top({"--list"}).out, HasSubstr("--pid " + std::to_string(owner_.pid()) + " --heap"));
+    child_process two([](const auto& ready) { return own_heaps(2, ready); });
+    ASSERT_TRUE(two.is_ready());
+    const auto names = pages_of(two.pid());
+    ASSERT_EQ(names.size(), 2u);
+    const std::string pid = std::to_string(two.pid());
+    const outcome several = top({"--pid", pid, "--send", "trim"});
+    EXPECT_EQ(several.code, 2);
+    EXPECT_THAT(several.err, HasSubstr("there are 2 heaps; give --pid and --heap: --pid " + pid));
+    EXPECT_EQ(top({"--pid", pid, "--heap", std::to_string(names[1].heap), "--send", "trim"}).out,
+              "0 B given back, 0 B committed now\n");
+    EXPECT_EQ(nlohmann::ordered_json::parse(top({"--pid", pid, "--json"}).out).at("heaps").size(), 2u);
+}
+
+TEST_F(top_command, sends_commands) {
+    EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).out, "32 MiB committed now\n");
+    EXPECT_EQ(top(of_owner({"--send", "trim"})).out, "32 MiB given back, 0 B committed now\n");
+    const outcome refused = top(of_owner({"--send", "budget=1GiB"}));
+    EXPECT_NE(refused.code, 0);
+    EXPECT_THAT(refused.err, HasSubstr("the budgets of a heap are fixed"));
+    EXPECT_THAT(top(of_owner({"--send", "trace_stop"})).err, HasSubstr("not supported by this build"));
+}
+
+TEST_F(top_command, refuses_what_makes_no_sense) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"--send", "nonsense"},
+                                                  {"--send", "reserve"},
+                                                  {"--send", "reserve=many"},
+                                                  {"--send", "trim=1"},
+                                                  {"--send", "dump"},
+                                                  {"--once", "--send", "trim"},
+                                                  {"--list", "--prometheus"},
+                                                  {"--interval", "0s"},
+                                                  {"--interval", "x"},
+                                                  {"--send", "trim", "--timeout", "-1s"},
+                                                  {"--once", "--listen", "1"}}) {
+        const outcome result = top(of_owner(words));
+        EXPECT_EQ(result.code, 2) << words.back();
+        EXPECT_EQ(result.out, "");
+        EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    }
+}
+
+TEST_F(top_command, says_that_there_is_no_heap) {
+    EXPECT_EQ(owner_.kill(SIGKILL), 255);
+    for (const auto& words : {of_owner({"--once"}), of_owner({"--heap", "0", "--once"})}) {
+        const outcome result = top(words);
+        EXPECT_EQ(result.code, 2);
+        EXPECT_THAT(result.err, HasSubstr("process " + std::to_string(owner_.pid())));
+        EXPECT_THAT(result.err, HasSubstr("ORCHARD_LIVE_PAGE=1"));
+    }
+}
+
+TEST_F(top_command, says_that_there_is_no_terminal) {
+    // Standard output is captured, and thus a file.
+    const outcome result = top(of_owner({}));
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, testing::AnyOf(HasSubstr("no terminal; give --once"), HasSubstr("has no ncurses")));
+}
+
+/// `orchard top` in a process of its own at a pseudo-terminal.
+class top_terminal : public top_command {
+protected:
+    void start(unsigned short rows, unsigned short columns, const std::vector<std::string>& words,
+               const char* terminal = "xterm") {
+        winsize size{rows, columns, 0, 0};
+        pid_ = ::forkpty(&fd_, nullptr, nullptr, &size);
+        ASSERT_GE(pid_, 0);
+        if (pid_ == 0) {
+            ::alarm(100);
+            ::setenv("TERM", terminal, 1);
+            ::setenv("LC_ALL", "C.UTF-8", 1);
+            ::unsetenv("LINES");
+            ::unsetenv("COLUMNS");
+            ::_exit(run_words(of_owner(words)));
+        }
+    }
+    void TearDown() override {
+        if (pid_ > 0) {
+            ::kill(pid_, SIGKILL);
+            ::waitpid(pid_, nullptr, 0);
+        }
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+    /// Reads until the text has come, for at most 60 s. What came before it is forgotten.
+    bool shows(const std::string& text) {
+        for (int i = 0; i < 600; ++i) {
+            if (const std::size_t at = seen_.find(text); at != std::string::npos) {
+                seen_.erase(0, at + text.size());
+                return true;
+            }
+            pollfd ready{fd_, POLLIN, 0};
+            if (::poll(&ready, 1, 100) == 1) {
+                char some[4096];
+                const ssize_t n = ::read(fd_, some, sizeof(some));
+                if (n <= 0) {
+                    break;
+                }
+                seen_.append(some, static_cast<std::size_t>(n));
+            }
+        }
+        ADD_FAILURE() << "not seen: " << text << "; seen: " << testing::PrintToString(seen_);
+        return false;
+    }
+    void resize(unsigned short rows, unsigned short columns) const {
+        const winsize size{rows, columns, 0, 0};
+        ASSERT_EQ(::ioctl(fd_, TIOCSWINSZ, &size), 0);  // the system sends SIGWINCH
+    }
+    void press(char key) const { ASSERT_EQ(::write(fd_, &key, 1), 1); }
+    /// Waits for the end, and returns the exit code.
+    int end() {
+        int status = 0;
+        while (::waitpid(pid_, &status, WNOHANG) == 0) {
+            pollfd ready{fd_, POLLIN, 0};
+            char some[4096];
+            if (::poll(&ready, 1, 10) == 1) {
+                (void)!::read(fd_, some, sizeof(some));
+            }
+        }
+        pid_ = 0;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    }
+
+    int fd_ = -1;
+    pid_t pid_ = 0;
+    std::string seen_;
+};
+
+TEST_F(top_terminal, draws_resizes_and_quits) {
+    start(24, 80, {"--interval", "50ms"});
+    ASSERT_TRUE(shows("process " + std::to_string(owner_.pid())));
+    ASSERT_TRUE(shows("q: quit"));
+    resize(5, 20);
+    ASSERT_TRUE(shows("too small: 20 x 5"));
+    resize(40, 120);
+    ASSERT_TRUE(shows("grants/s"));
+    ASSERT_TRUE(shows("q: quit"));
+    press('x');  // no key of the screen's
+    press('q');
+    EXPECT_EQ(end(), 0);
+}
+
+TEST_F(top_terminal, redraws_between_two_looks) {
+    start(24, 80, {"--interval", "1h"});
+    ASSERT_TRUE(shows("q: quit"));
+    resize(6, 30);
+    ASSERT_TRUE(shows("too small: 30 x 6"));
+    press('q');
+    EXPECT_EQ(end(), 0);
+}
+
+TEST_F(top_terminal, ends_with_the_heap) {
+    start(24, 80, {"--interval", "20ms"});
+    ASSERT_TRUE(shows("q: quit"));
+    owner_.kill(SIGKILL);
+    ASSERT_TRUE(shows("the process has ended"));
+    EXPECT_EQ(end(), 0);
+}
+
+TEST_F(top_terminal, that_is_not_known_is_an_error) {
+    start(24, 80, {}, "no-such-terminal");
+    ASSERT_TRUE(shows("TERM=no-such-terminal"));
+    EXPECT_EQ(end(), 2);
+}
+
+}  // namespace
+}  // namespace orchard::top
