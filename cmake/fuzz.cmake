@@ -11,6 +11,7 @@ add_custom_target(orchard_fuzz)
 set(fuzz_runs_graph 1500)
 set(fuzz_runs_heap 60)
 set(fuzz_runs_options 3000)
+set(fuzz_runs_profile 3000)
 set(fuzz_runs_trace 8000)
 
 # One target from its sources.
@@ -54,6 +55,9 @@ foreach(source IN LISTS fuzz_sources)
     set(beside "") # sources that no library has
     if(target STREQUAL "graph")
         orchard_sources(beside examples/graph)
+    elseif(target STREQUAL "profile")
+        orchard_sources(beside profiling/profile)
+        list(FILTER beside EXCLUDE REGEX "/injection/|/profile_command\\.cpp$|/run_profiled\\.cpp$")
     elseif(target STREQUAL "heap")
         set(beside "${CMAKE_CURRENT_SOURCE_DIR}/tests/properties/perform.cu")
     endif()

@@ -37,6 +37,7 @@
 #include "runtime/heap/heap_validator.hpp"
 #include "runtime/heap/held_validator.hpp"
 #include "runtime/heap/metadata_copy.hpp"
+#include "runtime/heap/profiled_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard {
@@ -236,6 +237,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     if (!status.ok()) {
         return status;
     }
+    detail::tell_profiler(profiled_event::opened, result->view, *result->memory_);
     return result;
 }
 
@@ -253,10 +255,14 @@ absl::Status heap::impl::check_process() const {
 /// Threads end in this order: the one that calls the application, the service, which uses `growth_`, and growth, which
 /// uses the backing. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
+    const bool thread_was_started = thread_ != nullptr;
     watch_.reset();
     thread_.reset();
     service_.reset();
     growth_.reset();
+    if (thread_was_started) {
+        detail::tell_profiler(profiled_event::closed, view, *memory_);
+    }
 }
 
 simt::executor heap::impl::own_executor() const {
