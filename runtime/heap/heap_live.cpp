@@ -8,21 +8,17 @@
 ///         perform                a command of a reader; one function for each below
 ///     print_statistics         before the heap's threads end
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "host/monotonic_clock.hpp"
+#include "runtime/heap/dump_file.hpp"
 #include "runtime/heap/heap_impl.hpp"
 #include "runtime/live/live_reader.hpp"
 #include "runtime/options/byte_size.hpp"
@@ -37,27 +33,6 @@ std::string name_of_program() {
     std::string name;
     std::getline(file, name);
     return name;
-}
-
-absl::Status cannot_write(const std::string& path) {
-    return absl::UnknownError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
-}
-
-/// Writes a file that this user alone may read. Errors: Unknown with the path and the system's text.
-absl::Status write_file(const std::string& path, std::string_view text) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return cannot_write(path);
-    }
-    const absl::Cleanup close = [fd] { ::close(fd); };
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t some = ::write(fd, text.data() + done, text.size() - done);
-        if (some < 0) {
-            return cannot_write(path);
-        }
-        done += static_cast<std::size_t>(some);
-    }
-    return absl::OkStatus();
 }
 
 }  // namespace
@@ -187,22 +162,13 @@ absl::StatusOr<std::string> heap::impl::control_trace(bool /*start*/, const std:
     return absl::UnimplementedError("traces are not supported by this build");
 }
 
-/// Writes the statistics and the options to a file, which must be named by its whole path.
+/// Writes the map of the heap, with its statistics and options, to a file, which must be named by its whole path.
 absl::StatusOr<std::string> heap::impl::dump_to(const std::string& path) {
     if (path.empty() || path.front() != '/') {
         return absl::InvalidArgumentError("dump: give a file by its whole path");
     }
-    const auto all = stats();
-    if (!all.ok()) {
-        return all.status();
-    }
-    std::vector<std::string> options;
-    for (const option_info& o : option_table(values)) {
-        options.push_back(absl::StrFormat("    \"%s\": \"%s\"", o.name, o.value));
-    }
-    const std::string text = absl::StrCat("{\n  \"options\": {\n", absl::StrJoin(options, ",\n"),
-                                          "\n  },\n  \"statistics\": ", to_json(*all), "\n}\n");
-    const absl::Status s = write_file(path, text);
+    const auto made = alone([this] { return map(); });
+    const absl::Status s = made.ok() ? write_dump(path, to_json(*made)) : made.status();
     return s.ok() ? absl::StatusOr<std::string>(absl::StrCat("written to ", path)) : s;
 }
 

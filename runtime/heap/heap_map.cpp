@@ -117,14 +117,19 @@ std::string difference(const heap_map& map) {
 
 /// Written by hand, since the library has no JSON library. Each list ends with its last entry's line.
 std::string to_json(const heap_map& map) {
+    std::string options;
+    for (const auto& [name, value] : map.options) {
+        absl::StrAppend(&options, options.empty() ? "" : ", ", json_word(name), ": ", json_word(value));
+    }
     std::string s = absl::StrFormat(
         "{\"format\": \"orchard heap map\", \"version\": %d, \"program\": %s,\n"
         "\"device\": %s, \"backing\": %s, \"policy\": %s, \"layout\": %s, \"pid\": %d,\n"
         "\"segments\": %d, \"segment_bytes\": %d, \"leaf_bytes\": %d, \"capacity_bytes\": %d, \"exact\": %s,\n"
+        "\"options\": {%s},\n"
         "\"statistics\": %s",
         heap_map::version, json_word(map.program), json_word(map.device), json_word(map.backing), json_word(map.policy),
         json_word(map.layout), map.pid, map.segments, segment_bytes, big_page_bytes, map.capacity_bytes,
-        map.is_exact ? "true" : "false", to_json(map.totals));
+        map.is_exact ? "true" : "false", options, to_json(map.totals));
     std::array<std::uint32_t, class_count> classes{};
     for (std::uint32_t c = 0; c < class_count; ++c) {
         classes[c] = c;

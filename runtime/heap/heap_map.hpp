@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/statistics/statistics.hpp"
@@ -117,6 +118,7 @@ struct heap_map {
     std::string policy;   ///< the policy of pages: "default", or a published algorithm
     std::string layout;   ///< the heap's layout of arrays, as the option
     std::int64_t pid = 0;
+    std::vector<std::pair<std::string, std::string>> options;  ///< name and value of each, as text
     std::uint32_t segments = 0;
     std::uint64_t capacity_bytes = 0;
 

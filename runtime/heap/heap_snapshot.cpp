@@ -322,7 +322,7 @@ absl::Status read_map(const device::heap_view& view, backing& memory, const serv
 
 absl::StatusOr<heap_map> heap::map() {
     absl::Status here = impl_->check_process();
-    return here.ok() ? impl_->map() : here;
+    return here.ok() ? impl_->alone([this] { return impl_->map(); }) : here;
 }
 
 absl::Status heap::dump(const std::string& path) {
@@ -349,6 +349,7 @@ absl::StatusOr<heap_map> heap::impl::map() {
     result.device = name_of(choice.kind);
     result.policy = device::name_of(walk_.algorithm);
     for (const option_info& o : option_table(values)) {
+        result.options.emplace_back(o.name, o.value);
         if (o.name == "backing") {
             result.backing = o.value;
         } else if (o.name == "layout") {

@@ -74,10 +74,13 @@ TEST(map_file, of_a_heap_is_read_back_as_it_is) {
 TEST(map_file, may_have_members_of_later_versions_and_lack_statistics) {
     json text = small();
     text["more"] = {1, 2};
+    text["options"] = {{"backing", "elastic"}};
     text["statistics"]["of_a_later_version"] = 5;
     const absl::StatusOr<heap_map> read = parse_map(text.dump());
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->slabs[1].pages_in_use, 50u);
+    ASSERT_EQ(read->options.size(), 1u);
+    EXPECT_EQ(read->options[0].second, "elastic");
     EXPECT_EQ(read->chunks[0].tail, 128u);
     EXPECT_EQ(read->totals.segments_granted, 5u);
     EXPECT_EQ(read->totals.classes[0].slabs, 2u);
@@ -115,6 +118,8 @@ TEST(map_file, that_is_wrong_has_one_clear_error) {
         {"/leaf_bytes", 4096, "segment_bytes and leaf_bytes are not 2097152 and 65536"},
         {"/device", "a\nb", "device is missing, or no text of printable ASCII characters"},
         {"/exact", 1, "exact is missing, or neither true nor false"},
+        {"/options", 3, "options are no object"},
+        {"/options", {{"range", 3}}, "options have an entry that is no text"},
         {"/statistics", 3, "statistics are missing, or no object"},
         {"/statistics/slabs_in_use", "x", "the statistic slabs_in_use is no number"},
         {"/statistics/slabs_in_use", 3, "but slabs_in_use: the segments say 2, the statistics 3"},

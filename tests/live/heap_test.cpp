@@ -145,7 +145,7 @@ TEST_F(live_heap, refuses_commands_with_a_reason) {
                 HasSubstr("the budgets of a heap are fixed when it is created"));
     EXPECT_EQ(send(command::dump, 0, "a/relative/path").status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(send(command::dump, 0, "/nonexistent/file").status().message()),
-                HasSubstr("/nonexistent/file: cannot be written"));
+                HasSubstr("/nonexistent/file: cannot make a file beside it"));
     EXPECT_EQ(send(static_cast<command>(99)).status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(send(command::none).status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(send(command::trim).ok());
@@ -157,6 +157,7 @@ TEST_F(live_heap, writes_a_dump_for_its_user_alone) {
     ASSERT_TRUE(said.ok()) << said.status();
     std::ifstream file(path);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(text, HasSubstr("{\"format\": \"orchard heap map\""));
     EXPECT_THAT(text, HasSubstr("\"live_page\": \"true\""));
     EXPECT_THAT(text, HasSubstr("\"committed_bytes\": 0"));
     EXPECT_EQ(std::filesystem::status(path).permissions(),

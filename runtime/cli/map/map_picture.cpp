@@ -222,7 +222,7 @@ void draw_segment(drawing& on, const heap_map& map, std::uint32_t segment, const
         auto p = std::ranges::lower_bound(map.portions, segment * leaves_per_segment, {}, &heap_map::piece::first_leaf);
         for (; p != map.portions.end() && p->first_leaf / leaves_per_segment == segment; ++p) {
             const double unit = inner / leaves_per_segment;
-            const double seam = side >= 24 ? 0.5 : 0;  // between neighbours
+            const double seam = side >= 24 ? 1 : 0;  // between neighbours
             on.rectangle(x + unit * (p->first_leaf % leaves_per_segment), y, unit * p->leaves - seam, inner,
                          map_colours::of(p->use));
         }

@@ -30,7 +30,7 @@
 namespace orchard::command_line {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // options keep their order
 
 /// Reads one map. Each function returns false after it has set `error_`, which keeps the first one.
 class map_reader {
@@ -101,12 +101,36 @@ private:
             number_of("leaf_bytes", ~std::uint64_t{0}) != big_page_bytes) {
             fail("segment_bytes and leaf_bytes are not %d and %d", segment_bytes, std::uint64_t{big_page_bytes});
         }
+        if (!read_options()) {
+            return false;
+        }
         const auto exact = document_.find("exact");
         if (exact == document_.end() || !exact->is_boolean()) {
             return fail("exact is missing, or neither true nor false");
         }
         map_.is_exact = exact->get<bool>();
         return error_.ok();
+    }
+
+    /// Options are what the heap says; none is known here.
+    bool read_options() {
+        const auto at = document_.find("options");
+        if (at == document_.end()) {
+            return true;
+        }
+        const auto is_word = [](const std::string& s) {
+            return s.size() <= 200 && std::none_of(s.begin(), s.end(), [](char c) { return c < ' ' || c > '~'; });
+        };
+        if (!at->is_object()) {
+            return fail("options are no object");
+        }
+        for (const auto& [name, value] : at->items()) {
+            if (!is_word(name) || !value.is_string() || !is_word(value.get<std::string>())) {
+                return fail("options have an entry that is no text of printable ASCII characters");
+            }
+            map_.options.emplace_back(name, value.get<std::string>());
+        }
+        return true;
     }
 
     /// Statistics that the file does not have are 0, and those that this program does not know are ignored.
