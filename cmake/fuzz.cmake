@@ -13,6 +13,7 @@ set(fuzz_runs_heap 60)
 set(fuzz_runs_live 3000)
 set(fuzz_runs_map 3000)
 set(fuzz_runs_options 3000)
+set(fuzz_runs_profile 3000)
 set(fuzz_runs_trace 8000)
 
 # One target from its sources.
@@ -59,6 +60,9 @@ foreach(source IN LISTS fuzz_sources)
     elseif(target STREQUAL "live")
         set(beside "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/formats.cpp"
                    "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/screen.cpp")
+    elseif(target STREQUAL "profile")
+        orchard_sources(beside profiling/profile)
+        list(FILTER beside EXCLUDE REGEX "/injection/|/profile_command\\.cpp$|/run_profiled\\.cpp$")
     elseif(target STREQUAL "heap")
         set(beside "${CMAKE_CURRENT_SOURCE_DIR}/tests/properties/perform.cu")
     endif()

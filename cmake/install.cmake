@@ -20,7 +20,10 @@ install(TARGETS orchard_library ${orchard_exported} EXPORT orchardTargets
 # All that is built of what is installed: before `cmake --install` or cpack, where the tests are not wanted.
 add_custom_target(orchard_installed)
 add_dependencies(orchard_installed orchard_library ${orchard_exported})
-foreach(optional orchard orchard_device_artifacts)
+if(TARGET orchard_profile)
+    install(TARGETS orchard_profile LIBRARY DESTINATION "${orchard_profile_folder}" OPTIONAL)
+endif()
+foreach(optional orchard orchard_device_artifacts orchard_profile)
     if(TARGET ${optional})
         add_dependencies(orchard_installed ${optional})
     endif()

@@ -30,6 +30,9 @@ option(ORCHARD_INSTALL "Make rules for `cmake --install`" ${PROJECT_IS_TOP_LEVEL
 set(ORCHARD_SANITIZE "" CACHE STRING "Sanitizers of the host code: empty, 'address,undefined' or 'thread'")
 set_property(CACHE ORCHARD_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 
+set(ORCHARD_CUPTI AUTO CACHE STRING "The recorder of `orchard profile`: ON (required), OFF, AUTO (where CUPTI's header is)")
+set_property(CACHE ORCHARD_CUPTI PROPERTY STRINGS AUTO ON OFF)
+
 set(ORCHARD_MALLOCMC_DIR "" CACHE PATH "Sources of mallocMC, with which tests/malloc_mc is compiled; empty: left out")
 set(ORCHARD_ALPAKA_DIR "" CACHE PATH "Sources of alpaka for tests/malloc_mc; empty: ORCHARD_MALLOCMC_DIR/alpaka")
 
@@ -51,6 +54,9 @@ if(NOT ORCHARD_CUDA IN_LIST known_cuda)
 endif()
 if(NOT ORCHARD_NVTX IN_LIST known_cuda)
     message(FATAL_ERROR "ORCHARD_NVTX is '${ORCHARD_NVTX}'; choose one of: ${known_cuda}")
+endif()
+if(NOT ORCHARD_CUPTI IN_LIST known_cuda)
+    message(FATAL_ERROR "ORCHARD_CUPTI is '${ORCHARD_CUPTI}'; choose one of: ${known_cuda}")
 endif()
 
 # Language features without compiler extensions, and a database for clang-tidy and editors.

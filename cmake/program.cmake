@@ -39,6 +39,8 @@ list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
 # Part of no program: profiling/report/registers.py compiles the first, a reader of docs/programs.md the second; the third
 # is a project of its own.
 list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal)/")
+include(profile) # a library of its own: profiling/profile/injection
+list(REMOVE_ITEM command_sources ${injection_sources})
 # Programs of their own, which know nothing of Orchard: below.
 set(unchanged_sources ${command_sources})
 list(FILTER unchanged_sources INCLUDE REGEX "/examples/unchanged/")
@@ -67,6 +69,9 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     orchard_target(orchard)
     target_link_libraries(orchard PRIVATE orchard_commands)
     add_dependencies(orchard orchard_commit)
+    if(TARGET orchard_profile)
+        add_dependencies(orchard orchard_profile)
+    endif()
     # The manual page and the completions are the program's own words, so that they fit what it takes. A program with the
     # thread sanitizer does not start everywhere, and one for another machine does not start here.
     if(NOT ORCHARD_SANITIZE STREQUAL "thread" AND NOT CMAKE_CROSSCOMPILING)

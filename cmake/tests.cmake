@@ -239,6 +239,7 @@ foreach(folder IN LISTS folders)
     endif()
     orchard_sources(sources tests/${folder})
     list(FILTER sources EXCLUDE REGEX "/tests/nvtx/recorder/") # a library of its own
+    list(FILTER sources EXCLUDE REGEX "/tests/profile/programs/") # below
     orchard_keep_subject(sources)
     if(sources)
         orchard_add_tests(${folder} "${sources}" ${subject} orchard_test_support)
@@ -254,6 +255,22 @@ foreach(folder IN LISTS folders)
         endif()
     endif()
 endforeach()
+
+# A program that stands in for one with CUDA, and a library for CUPTI: the recorder runs without a GPU.
+if(TARGET orchard_profile AND TARGET profile_tests)
+    set(programs "${CMAKE_CURRENT_SOURCE_DIR}/tests/profile/programs")
+    add_library(orchard_fake_cupti SHARED "${programs}/fake_cupti.cpp")
+    add_executable(orchard_with_cuda "${programs}/with_cuda.cpp")
+    foreach(name orchard_fake_cupti orchard_with_cuda)
+        orchard_target(${name})
+        target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+        target_include_directories(${name} SYSTEM PRIVATE "${ORCHARD_CUPTI_INCLUDE_DIR}" "${ORCHARD_CUDA_INCLUDE_DIR}")
+        set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests/profile"
+                                                 RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests/profile")
+    endforeach()
+    target_link_libraries(orchard_with_cuda PRIVATE orchard_library ${CMAKE_DL_LIBS})
+    add_dependencies(profile_tests orchard_fake_cupti orchard_with_cuda orchard_profile)
+endif()
 
 if(TARGET orchard_explore)
     orchard_sources(sources tests/explore)

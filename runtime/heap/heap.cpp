@@ -37,6 +37,7 @@
 #include "runtime/heap/heap_validator.hpp"
 #include "runtime/heap/held_validator.hpp"
 #include "runtime/heap/metadata_copy.hpp"
+#include "runtime/heap/profiled_heap.hpp"
 #include "runtime/machine/machine_info.hpp"
 
 namespace orchard {
@@ -257,6 +258,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
         return status;
     }
     result->start_monitor();
+    detail::tell_profiler(profiled_event::opened, result->view, *result->memory_);
     return result;
 }
 
@@ -275,6 +277,7 @@ absl::Status heap::impl::check_process() const {
 /// growth, which uses the backing, and the log's, which passes on what they have reported and reads the service's
 /// counters. No thread of the heap runs when the members are destroyed.
 heap::impl::~impl() {
+    const bool thread_was_started = thread_ != nullptr;
     watch_.reset();
     monitor_.reset();
     print_statistics();
@@ -288,6 +291,9 @@ heap::impl::~impl() {
     }
     service_.reset();
     growth_.reset();
+    if (thread_was_started) {
+        detail::tell_profiler(profiled_event::closed, view, *memory_);
+    }
 }
 
 simt::executor heap::impl::own_executor() const {
