@@ -117,6 +117,29 @@ TEST_P(heap_maps, show_each_block_where_it_is) {
     EXPECT_EQ(totals_of(empty).granted, 0u);
 }
 
+TEST_P(heap_maps, tell_tails_from_chunks_and_what_waits_where) {
+    const std::vector<block> whole = allocate({3 << 20}, 1);
+    const std::vector<block> part = allocate({700 << 10}, 1);
+    const heap_map map = map_of(h());
+    expect_exact(map);
+    ASSERT_EQ(map.chunks.size(), 2u);
+    for (const heap_map::chunk& c : map.chunks) {
+        const auto leaves = std::ranges::find(map.portions, c.tail, &heap_map::piece::first_leaf);
+        ASSERT_NE(leaves, map.portions.end());
+        EXPECT_EQ(leaves->use, c.segments != 0 ? portion_use::tail : portion_use::chunk);
+    }
+    free_all(whole);
+    free_all(part);
+    const heap_map later = map_of(h());
+    expect_exact(later);
+    EXPECT_TRUE(later.chunks.empty());
+    if (h().executor().kind == simt::device_kind::emulated) {
+        // The memory of that device is the host's.
+        const std::uint64_t cached = h().view().state->cache_level.word.load<simt::order::relaxed>();
+        EXPECT_EQ(totals_of(later).segments[static_cast<std::size_t>(segment_use::cached)], cached);
+    }
+}
+
 TEST_P(heap_maps, of_hardened_heaps_agree_with_their_statistics) {
     for (const hardening how : {hardening::detect, hardening::guard}) {
         options values = GetParam().values();
