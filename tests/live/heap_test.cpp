@@ -335,18 +335,15 @@ TEST_F(live_heaps, that_are_forked_keep_the_page_of_the_parent) {
 }
 
 TEST_F(live_heaps, that_can_make_no_page_say_so_in_their_warnings) {
-    child_process owner([](const auto& ready) {
+    const auto folder = [](pid_t pid, std::uint32_t n) { return "/dev/shm/" + live::page_name{pid, n}.text(); };
+    constexpr std::uint32_t many = 500;
+    child_process owner([&](const auto& ready) {
         ready();
         // Folders have the names that the page could have.
-        std::vector<std::string> folders;
-        for (std::uint32_t n = 0; n < 500; ++n) {
-            folders.push_back("/dev/shm/" + live::page_name{::getpid(), n}.text());
-            std::filesystem::create_directory(folders.back());
+        for (std::uint32_t n = 0; n < many; ++n) {
+            std::filesystem::create_directory(folder(::getpid(), n));
         }
         auto made = heap::create(small_heap());
-        for (const std::string& folder : folders) {
-            std::filesystem::remove(folder);
-        }
         if (!made.ok()) {
             return 1;
         }
@@ -354,6 +351,9 @@ TEST_F(live_heaps, that_can_make_no_page_say_so_in_their_warnings) {
         return lines.size() == 1 && lines[0].find("live_page: /dev/shm/orchard.") == 0 && made->validate().ok() ? 0 : 2;
     });
     EXPECT_EQ(owner.wait(), 0);
+    for (std::uint32_t n = 0; n < many; ++n) {
+        std::filesystem::remove(folder(owner.pid(), n));
+    }
 }
 
 TEST(show_stats, prints_them_when_the_heap_is_destroyed) {

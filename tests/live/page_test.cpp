@@ -85,6 +85,49 @@ TEST(live_page, is_read_whole_while_it_is_written) {
     EXPECT_GT(reads, 0);
 }
 
+/// The owner is stopped at any moment. If the sequence is even then, all values are of one write.
+TEST(live_page, says_when_it_is_being_written) {
+    constexpr std::uint32_t count = 5000;
+    live_test::child_process owner([](const auto& ready) {
+        auto page = live_page::create(number, numbers(count));
+        if (!page.ok()) {
+            return 1;
+        }
+        std::vector<std::uint64_t> values(count);
+        for (std::uint64_t round = 1;; ++round) {
+            std::ranges::fill(values, round);
+            (*page)->publish(values);
+            if (round == 1) {
+                ready();
+            }
+        }
+    });
+    ASSERT_TRUE(owner.is_ready());
+    const page_name name{owner.pid(), number};
+    const int fd = ::shm_open(("/" + name.text()).c_str(), O_RDONLY, 0);
+    ASSERT_GE(fd, 0);
+    int odd = 0;
+    for (int i = 0; i < 200 && odd < 20; ++i) {
+        absl::SleepFor(absl::Microseconds(300 + 17 * i));
+        ASSERT_EQ(::kill(owner.pid(), SIGSTOP), 0);
+        int status = 0;
+        ASSERT_EQ(::waitpid(owner.pid(), &status, WUNTRACED), owner.pid());
+        std::vector<std::uint64_t> words(header_words + command_words + row::words + count);
+        ASSERT_EQ(::pread(fd, words.data(), words.size() * 8, 0), static_cast<ssize_t>(words.size() * 8));
+        const auto values = std::span(words).last(count);
+        const bool is_even = words[static_cast<std::uint32_t>(header::sequence)] % 2 == 0;
+        odd += is_even ? 0 : 1;
+        if (is_even) {
+            ASSERT_EQ(std::ranges::count(values, values.front()), count);
+        }
+        ASSERT_EQ(::kill(owner.pid(), SIGCONT), 0);
+    }
+    ::close(fd);
+    EXPECT_GT(odd, 0);
+    owner.kill(SIGKILL);
+    EXPECT_TRUE(live::remove_if_stale(name));
+}
+
 TEST(live_page, of_an_ended_process_is_removed) {
     const page_file left({nobody, 0}, page_words(numbers(1), {1}));
     EXPECT_THAT(live::find_pages(), testing::Contains(page_name{nobody, 0}));

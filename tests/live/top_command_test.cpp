@@ -137,6 +137,12 @@ TEST_F(top_command, says_that_there_is_no_terminal) {
 /// `orchard top` in a process of its own at a pseudo-terminal.
 class top_terminal : public top_command {
 protected:
+    void SetUp() override {
+        top_command::SetUp();
+        if (top(of_owner({})).err.find("has no ncurses") != std::string::npos) {
+            GTEST_SKIP() << "this build has no ncurses";
+        }
+    }
     void start(unsigned short rows, unsigned short columns, const std::vector<std::string>& words,
                const char* terminal = "xterm") {
         winsize size{rows, columns, 0, 0};
