@@ -11,7 +11,7 @@ add_custom_target(orchard_fuzz)
 set(fuzz_runs_graph 1500)
 set(fuzz_runs_heap 60)
 set(fuzz_runs_options 3000)
-set(fuzz_runs_profile 3000)
+set(fuzz_runs_profile 20000)
 set(fuzz_runs_trace 8000)
 
 # One target from its sources.
