@@ -13,7 +13,7 @@ set(fuzz_runs_heap 60)
 set(fuzz_runs_live 3000)
 set(fuzz_runs_map 3000)
 set(fuzz_runs_options 3000)
-set(fuzz_runs_profile 3000)
+set(fuzz_runs_profile 20000)
 set(fuzz_runs_trace 8000)
 
 # One target from its sources.

@@ -22,7 +22,7 @@ using lines = std::vector<std::vector<std::string>>;
 
 std::string us(std::uint64_t ns) { return absl::StrFormat("%.1f", static_cast<double>(ns) * 1e-3); }
 std::string ms(std::uint64_t ns) { return absl::StrFormat("%.3f", static_cast<double>(ns) * 1e-6); }
-std::string mib(std::uint64_t bytes) { return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1048576); }
+std::string mib(std::uint64_t bytes) { return absl::StrFormat("%.3f", static_cast<double>(bytes) / 1048576); }
 std::string share(std::uint64_t part, std::uint64_t all) {
     return all == 0 ? "-" : absl::StrFormat("%.1f", 100.0 * static_cast<double>(part) / static_cast<double>(all));
 }

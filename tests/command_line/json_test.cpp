@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <checkout.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -108,6 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                     one_command{"walk --rmat 6 --device emulated", "statistics"},
                     one_command{"demo --walkers 10 --device emulated", "statistics"},
                     one_command{"apps gemm --bytes 1MiB --threads 64 --passes 1 --device emulated", "rows"},
+                    one_command{"profile --read " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/profile/records", "rows"},
                     one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
                     one_command{"top --list", "heaps"},
                     one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),

@@ -109,7 +109,7 @@ TEST_F(profile_command, prints_tables) {
     EXPECT_THAT(result.out, testing::StartsWith("a line of the program\n"));
     EXPECT_THAT(result.out, HasSubstr("walk(int*)"));
     EXPECT_THAT(result.out, HasSubstr("no heap of Orchard"));
-    EXPECT_THAT(result.out, HasSubstr("lost: unified memory: 0.00 MiB came to the device twice"));
+    EXPECT_THAT(result.out, HasSubstr("lost: unified memory: 0.004 MiB came to the device twice"));
 }
 
 TEST_F(profile_command, leaves_standard_output_to_the_document) {
@@ -258,6 +258,16 @@ TEST_F(profile_command, leaves_no_folder_behind) {
 }
 
 // Without CUPTI, too.
+
+TEST(profile_without_cupti, says_so) {
+    const testing_support::clean_environment environment;
+    if (fs::exists(with_cuda)) {
+        GTEST_SKIP() << "built with CUPTI's header";
+    }
+    const outcome result = run_with({"true"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("this orchard was built without CUPTI"));
+}
 
 TEST(profile_arguments, are_checked) {
     const testing_support::clean_environment environment;

@@ -206,7 +206,7 @@ TEST(profile_report, says_what_is_missing) {
     EXPECT_THAT(text, HasSubstr("8 records are beyond --limit"));
     EXPECT_THAT(text, HasSubstr("9 bytes of CUPTI's buffers"));
     EXPECT_THAT(text, HasSubstr("1 of 2 processes did not end by exit"));
-    EXPECT_THAT(text, HasSubstr("1.00 MiB came to the device twice"));
+    EXPECT_THAT(text, HasSubstr("1.000 MiB came to the device twice"));
     EXPECT_THAT(text, HasSubstr("lower bound"));
     const auto json = to_json(all, {});
     EXPECT_EQ(json["loss"]["missing_to_host_bytes"], 1u << 20);
