@@ -256,6 +256,7 @@ TEST_F(nvtx_marks, the_live_blocks_are_the_regions_once_they_are_marked) {
     expect_marked();
     // Memory that is granted meanwhile is a region afterwards.
     const auto more = allocate({segments(1)});
+    EXPECT_EQ(only(record()).regions.count(more[0].address), 0u);  // the grant has been noted
     heap_->unmark_live_blocks();
     const nvtx_record r = record();
     EXPECT_EQ(only(r).use, "layout");
