@@ -105,8 +105,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have no range: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
     // fill, portions, tails, layout, access_pattern, lane_order, mailbox_memory, live_page, show_stats, verbose, trace,
-    // trace_mode, sites.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 20);
+    // trace_mode, sites, nvtx.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 21);
 }
 
 TEST(options_set, writes_the_field_it_names) {
