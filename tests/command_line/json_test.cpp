@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <checkout.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -109,6 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
                     one_command{"demo --walkers 10 --device emulated", "statistics"},
                     one_command{"apps gemm --bytes 1MiB --threads 64 --passes 1 --device emulated", "rows"},
                     one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
+                    one_command{"trace " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk", "kinds"},
+                    one_command{"replay " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk --device emulated",
+                                "statistics"},
                     one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),
     [](const testing::TestParamInfo<one_command>& about) {
         const std::string words = about.param.words;

@@ -7,8 +7,8 @@
 #include <array>
 #include <vector>
 
-#include "runtime/trace/kernel_events.hpp"
 #include "runtime/trace/followed_blocks.hpp"
+#include "runtime/trace/kernel_events.hpp"
 #include "tests/explore/heap_world.hpp"
 
 namespace orchard::explore {
