@@ -104,8 +104,8 @@ TEST(options_set, every_ranged_option_is_in_the_list_above) {
     }
     EXPECT_EQ(listed, std::size(ranges));
     // Switches and choices have no range: device, backing, allow_oversubscription, advice, prefetch, discard, hardened,
-    // fill, portions, tails, layout, access_pattern, lane_order, mailbox_memory, trace, trace_mode, sites.
-    EXPECT_EQ(option_table().size(), std::size(ranges) + 17);
+    // fill, portions, tails, layout, access_pattern, lane_order, mailbox_memory, nvtx, trace, trace_mode, sites.
+    EXPECT_EQ(option_table().size(), std::size(ranges) + 18);
 }
 
 TEST(options_set, writes_the_field_it_names) {
