@@ -39,7 +39,8 @@ list(FILTER explore_sources EXCLUDE REGEX "/explore_command\\.cpp$")
 add_library(
     orchard_mutants OBJECT EXCLUDE_FROM_ALL
     ${mutant_sources} runtime/heap/heap_validator.cpp runtime/heap/chunk_validator.cpp runtime/heap/ownership.cpp
-    runtime/heap/policy_validator.cpp runtime/heap/class_usage.cpp runtime/text/text_table.cpp ${explore_sources})
+    runtime/heap/policy_validator.cpp runtime/heap/class_usage.cpp runtime/text/text_table.cpp
+    runtime/trace/kernel_events.cpp ${explore_sources})
 orchard_target(orchard_mutants)
 orchard_unite(orchard_mutants)
 target_include_directories(orchard_mutants PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/runtime/include"

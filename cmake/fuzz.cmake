@@ -15,6 +15,7 @@ set(fuzz_runs_map 3000)
 set(fuzz_runs_options 3000)
 set(fuzz_runs_profile 20000)
 set(fuzz_runs_trace 8000)
+set(fuzz_runs_event_trace 3000)
 
 # One target from its sources.
 function(orchard_add_fuzz_target target)

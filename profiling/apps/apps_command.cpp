@@ -184,6 +184,11 @@ void declare(CLI::App& app, arguments& a) {
     app.add_option("application", a.name, help_of_names())->required();
     // What runs twice with the same memory keeps it: no memory is given back between two runs.
     a.all.heap.decay = absl::ZeroDuration();
+    // Before those of the heap, which has another --trace: the variable ORCHARD_TRACE alone sets it here.
+    app.add_option(
+           "--trace", a.trace,
+           "Record the VA blocks (2 MiB) that warps access in the first pass, for orchard uvm --trace; of one run")
+        ->type_name("FILE");
     add_to(app, a.all.heap);
     // These two are lists here.
     app.remove_option(app.get_option("--backing"));
@@ -230,10 +235,6 @@ void declare(CLI::App& app, arguments& a) {
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30).description(""));
     app.add_option("--seed", j.seed, "Seed of numbers and graphs")->capture_default_str()->type_name("N");
     app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")
-        ->type_name("FILE");
-    app.add_option(
-           "--trace", a.trace,
-           "Record the VA blocks (2 MiB) that warps access in the first pass, for orchard uvm --trace; of one run")
         ->type_name("FILE");
     app.add_option("--trace-every", j.trace_every, "Each so many-th warp is recorded (1 to 32,768)")
         ->capture_default_str()

@@ -53,6 +53,9 @@ void add_to(CLI::App& app, options& values) {
         check(status);
     });
     for (const option_info& info : option_table(values)) {
+        if (app.get_option_no_throw(info.flag) != nullptr) {
+            continue;
+        }
         // Never null: the name comes from the same table. The table itself is constant, so that the pointer stays
         // valid.
         const detail::option_field* option = detail::find_option(info.name);

@@ -15,8 +15,9 @@ namespace orchard {
 
 /// Adds a flag for each option to `app`. Parsing `app` sets `values`: first from the environment (see
 /// `apply_environment`), then from the flags. The values before parsing are the defaults, which the help shows. If a
-/// flag is given twice, the last one counts. Switches also have `--no-<name>`. A variable that starts with `ORCHARD_`
-/// and names no option gives a warning on standard error.
+/// flag is given twice, the last one counts. An option
+/// whose flag the command has already, with another meaning, gets none: its variable alone sets it. Switches also have
+/// `--no-<name>`. A variable that starts with `ORCHARD_` and names no option gives a warning on standard error.
 ///
 /// `values` must live until `app` is parsed. Uses the `preparse_callback` of `app`.
 ///

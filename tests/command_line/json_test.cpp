@@ -112,6 +112,9 @@ INSTANTIATE_TEST_SUITE_P(
                     one_command{"profile --read " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/profile/records", "rows"},
                     one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
                     one_command{"top --list", "heaps"},
+                    one_command{"trace " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk", "kinds"},
+                    one_command{"replay " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk --device emulated",
+                                "statistics"},
                     one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),
     [](const testing::TestParamInfo<one_command>& about) {
         const std::string words = about.param.words;
