@@ -103,19 +103,17 @@ TEST_P(json_of_commands, names_a_file_that_cannot_be_written) {
 
 INSTANTIATE_TEST_SUITE_P(
     all, json_of_commands,
-    testing::Values(one_command{"info", "gpus"}, one_command{"options", "options"},
-                    one_command{"quickstart --device emulated", "statistics"},
-                    one_command{"layouts --device emulated", "rows"},
-                    one_command{"walk --rmat 6 --device emulated", "statistics"},
-                    one_command{"demo --walkers 10 --device emulated", "statistics"},
-                    one_command{"apps gemm --bytes 1MiB --threads 64 --passes 1 --device emulated", "rows"},
-                    one_command{"profile --read " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/profile/records", "rows"},
-                    one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"},
-                    one_command{"top --list", "heaps"},
-                    one_command{"trace " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk", "kinds"},
-                    one_command{"replay " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk --device emulated",
-                                "statistics"},
-                    one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),
+    testing::Values(
+        one_command{"info", "gpus"}, one_command{"options", "options"},
+        one_command{"quickstart --device emulated", "statistics"}, one_command{"layouts --device emulated", "rows"},
+        one_command{"walk --rmat 6 --device emulated", "statistics"},
+        one_command{"demo --walkers 10 --device emulated", "statistics"},
+        one_command{"apps gemm --bytes 1MiB --threads 64 --passes 1 --device emulated", "rows"},
+        one_command{"profile --read " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/profile/records", "rows"},
+        one_command{"bench shortage --quick --repeats 1 --device emulated", "rows"}, one_command{"top --list", "heaps"},
+        one_command{"trace " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk", "kinds"},
+        one_command{"replay " ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk --device emulated", "statistics"},
+        one_command{"uvm --pattern same-index --threads 64 --bytes-per-thread 4KiB", "rows"}),
     [](const testing::TestParamInfo<one_command>& about) {
         const std::string words = about.param.words;
         return words.substr(0, words.find(' '));
