@@ -89,7 +89,7 @@ int main(int count, char** words) {
             return 1;
         }
     }
-    auto marked = heap->mark_live_blocks();
+    const auto marked = heap->mark_live_blocks();
     if (!marked.ok() || *marked == 0) {
         std::printf("%s\n", marked.ok() ? "no tool listens" : marked.status().ToString().c_str());
         return marked.ok() ? 77 : 1;
@@ -109,12 +109,12 @@ int main(int count, char** words) {
             return 1;
         }
     }
-    marked = heap->mark_live_blocks();
-    if (!marked.ok()) {
-        std::printf("%s\n", marked.status().ToString().c_str());
+    const auto left = heap->mark_live_blocks();
+    if (!left.ok()) {
+        std::printf("%s\n", left.status().ToString().c_str());
         return 1;
     }
-    std::printf("%llu blocks are live\n", static_cast<unsigned long long>(*marked));
+    std::printf("%llu blocks are live\n", static_cast<unsigned long long>(*left));
     {
         const phase now(phase::compute, blocks / 2);
         read_all<<<blocks / 64, 64>>>(all, std::strcmp(words[2], "wrong") == 0 ? 1 : 2, sum);
