@@ -162,8 +162,8 @@ TEST(page_ledger, finds_missing_ways) {
     EXPECT_EQ(back.on_device_at_end, 8192u);
     EXPECT_EQ(check({test::unified(to_host, 1, 0, 4096), test::unified(to_host, 2, 0, 4096)}).missing_to_device, 4096u);
     // By time, whatever the order of records.
-    EXPECT_EQ(check({test::unified(to_device, 3, 0, 4096), test::unified(to_host, 2, 0, 4096),
-                     test::unified(to_device, 1, 0, 4096)})
+    EXPECT_EQ(check({test::unified(to_device, 1, 0, 4096), test::unified(to_device, 3, 0, 4096),
+                     test::unified(to_host, 2, 0, 4096)})
                   .missing_to_host,
               0u);
     EXPECT_EQ(check({test::unified(to_device, 1, 0, ~0ull), test::unified(to_device, 1, ~0ull, 4096)}).not_checked, 2u);
