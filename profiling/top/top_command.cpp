@@ -147,8 +147,9 @@ absl::Status check_single(const std::vector<live_reader>& from) {
 }
 
 /// Reads all pages. The device's counters are read for a reader that watches: waits up to two seconds for them, as long
-/// as none are younger than that. A heap that has ended meanwhile is left out.
-std::vector<snapshot> read_all(std::vector<live_reader>& from, absl::Duration watch) {
+/// as none are younger than that. A heap that has ended meanwhile, or whose page cannot be read, is left out.
+/// @param warns  whether to say so on standard error
+std::vector<snapshot> read_all(std::vector<live_reader>& from, absl::Duration watch, bool warns) {
     constexpr std::uint64_t young_ns = 1'500'000'000;
     for (live_reader& r : from) {
         r.watch(watch);
@@ -159,7 +160,8 @@ std::vector<snapshot> read_all(std::vector<live_reader>& from, absl::Duration wa
         for (;;) {
             auto heap = r.read();
             if (!heap.ok()) {
-                command_line::warn({std::string(heap.status().message())});
+                command_line::warn(warns ? std::vector{std::string(heap.status().message())}
+                                         : std::vector<std::string>());
                 break;
             }
             const std::uint64_t read_ns = heap->number("device_read_ns");
@@ -189,7 +191,7 @@ absl::Status report(const arguments& a, std::vector<live_reader>& from) {
     if (!out.ok()) {
         return out.status();
     }
-    const std::vector<snapshot> heaps = read_all(from, absl::Seconds(5));
+    const std::vector<snapshot> heaps = read_all(from, absl::Seconds(5), !a.lists);
     const std::uint64_t now = monotonic_ns();
     if (a.prometheus) {
         out->text() << to_prometheus(heaps, now);
@@ -232,7 +234,8 @@ absl::Status listen(const arguments& a) {
     every.lists = true;  // none is no error
     return serve(*a.port, [every] {
         auto from = choose(every);
-        const std::vector<snapshot> heaps = from.ok() ? read_all(*from, absl::Seconds(30)) : std::vector<snapshot>();
+        const std::vector<snapshot> heaps =
+            from.ok() ? read_all(*from, absl::Seconds(30), false) : std::vector<snapshot>();
         return to_prometheus(heaps, monotonic_ns());
     });
 }
