@@ -41,6 +41,10 @@ if(ORCHARD_HAS_CUPTI)
     target_include_directories(orchard_profile SYSTEM PRIVATE "${ORCHARD_CUPTI_INCLUDE_DIR}"
                                                               "${ORCHARD_CUDA_INCLUDE_DIR}")
     target_compile_definitions(orchard_profile PRIVATE ORCHARD_HAS_CUDA=0)
+    # Its names become the whole program's, for heaps to find one of them: none of the C++ library's may be among them.
+    set(exports "${CMAKE_CURRENT_BINARY_DIR}/generated/orchard_profile.map")
+    file(WRITE "${exports}" "{ global: InitializeInjection; orchard_profile_heap_1; local: *; };\n")
+    target_link_options(orchard_profile PRIVATE "LINKER:--version-script=${exports}")
     target_link_libraries(orchard_profile PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
 endif()
 

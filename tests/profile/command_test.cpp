@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -245,6 +247,23 @@ TEST_F(profile_command, keeps_records_and_reads_them_again) {
     const outcome mixed = run_with({"--keep", in / "kept", with_cuda});
     EXPECT_EQ(mixed.code, 2);
     EXPECT_THAT(mixed.err, HasSubstr("has records of an earlier run"));
+}
+
+TEST_F(profile_command, gives_a_program_two_names_and_no_more) {
+    // The recorder's names are visible to all of the program: one of the C++ library's would take the place of others.
+    const std::string recorder = (programs().parent_path().parent_path() / "liborchard_profile.so").string();
+    FILE* names = ::popen(("nm -D --defined-only " + recorder + " 2>&1").c_str(), "r");
+    ASSERT_NE(names, nullptr);
+    std::string text;
+    for (int c = 0; (c = std::fgetc(names)) != EOF;) {
+        text += static_cast<char>(c);
+    }
+    if (::pclose(names) != 0) {
+        GTEST_SKIP() << "no nm here";
+    }
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+    EXPECT_THAT(text, HasSubstr(" InitializeInjection\n"));
+    EXPECT_THAT(text, HasSubstr(" orchard_profile_heap_1\n"));
 }
 
 TEST_F(profile_command, leaves_no_folder_behind) {
