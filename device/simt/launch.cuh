@@ -23,6 +23,7 @@
 #include "device/simt/config.cuh"
 #include "device/simt/emulated/hooks.hpp"
 #include "device/simt/lane.cuh"
+#include "device/simt/launch_watch.hpp"
 #if ORCHARD_CUDA_SOURCE
 #include <cuda_runtime_api.h>
 
@@ -157,6 +158,7 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
 template <class Kernel>
 launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
+    const launch_notice notice(static_cast<const char*>(__PRETTY_FUNCTION__));
     if (on.kind == device_kind::emulated) {
         const std::uint64_t began = emulated::clock_ns();
         launch_result result = emulated::run_grid(

@@ -23,6 +23,7 @@
 #include "examples/graph/parallel.hpp"
 #include "examples/walk/checks.hpp"
 #include "examples/walk/walk_runner.cuh"
+#include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
 
@@ -69,6 +70,10 @@ absl::Status in_phase(walk_result& result, const char* name, const char* unit, c
     phase measured;
     measured.name = name;
     measured.unit = unit;
+    const std::string_view called = name;
+    const nvtx::phase marked(called == "insert" ? nvtx::phase::build
+                             : called == "free" ? nvtx::phase::free
+                                                : nvtx::phase::compute);
     const stopwatch time;
     absl::Status s = body(measured);
     measured.seconds = time.seconds();

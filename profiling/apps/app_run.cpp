@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/nvtx/phase.hpp"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard::apps {
@@ -84,6 +85,7 @@ bool app_run::next_pass() {
     // count for this one.
     if (job_.moves) {
         const std::uint64_t began = simt::clock_ns();
+        const nvtx::phase marked(nvtx::phase::migrate);
         fail(heap_.migrate(on_.stream).status());
         found_.moves_us += is_first ? 0 : static_cast<double>(simt::clock_ns() - began) * 1e-3;
     }

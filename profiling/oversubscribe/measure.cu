@@ -14,6 +14,7 @@
 
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/heap/device_memory.hpp"
+#include "runtime/nvtx/phase.hpp"
 
 namespace orchard::oversubscribe {
 namespace {
@@ -57,6 +58,7 @@ absl::Status make_passes(run_state& s, way how, std::vector<double>& times, std:
         times.push_back(*ms);
         if (how == way::move && i + 1 < s.p.passes) {
             absl::Status moved;
+            const nvtx::phase marked(nvtx::phase::migrate);
             moves_ms.push_back(
                 bench::milliseconds_of([&] { moved.Update(s.in.migrate(s.in.executor().stream).status()); }));
             if (!moved.ok()) {
@@ -116,6 +118,7 @@ absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of) {
     if (found[2] == 0) {
         // The samples of an earlier row, of other data at the same addresses, must not count for this one.
         if (of.by == way::move) {
+            const nvtx::phase marked(nvtx::phase::migrate);
             status.Update(in.migrate(in.executor().stream).status());
             read_statistics();
         }

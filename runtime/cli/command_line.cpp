@@ -34,6 +34,7 @@
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/machine/version.hpp"
 #include "runtime/nvtx/domain.hpp"
+#include "runtime/nvtx/launch_phases.hpp"
 #include "runtime/options/nearest.hpp"
 
 namespace orchard::command_line {
@@ -204,6 +205,7 @@ registrar::registrar(subcommand command) { registered().push_back(std::move(comm
 
 int run(int argc, const char* const* argv, std::string_view commit) {
     built_from = commit;
+    nvtx::mark_launches();
     const std::vector<subcommand> all = sorted_subcommands();
     // Two files that register one name are an error of the build, found at the first start.
     const auto twin = std::ranges::adjacent_find(all, {}, &subcommand::name);

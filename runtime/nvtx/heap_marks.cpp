@@ -131,11 +131,11 @@ void heap_memory_marks::mark_segments() {
 heap_sink::heap_sink(heap_memory_marks& memory, heap_ranges& ranges, std::function<counter_values()> now)
     : memory_{memory}, ranges_{ranges}, now_{std::move(now)} {
     constexpr std::array<std::array<const char*, 3>, 5> all{
-        {{"orchard in use", "bytes of granted segments", "B"},
-         {"orchard committed", "bytes of committed segments, on the device and on the host", "B"},
-         {"orchard host tier", "bytes of committed segments on the host", "B"},
-         {"orchard queue depth", "most requests in one turn of the service since the last sample", "requests"},
-         {"orchard events lost", "events of the heap that found no room, in total", "events"}}};
+        {{"in use", "bytes of granted segments", "B"},
+         {"committed", "bytes of committed segments, on the device and on the host", "B"},
+         {"host tier", "bytes of committed segments on the host", "B"},
+         {"queue depth", "most requests in one turn of the service since the last sample", "requests"},
+         {"events lost", "events of the heap that found no room, in total", "events"}}};
     for (std::size_t i = 0; i < all.size(); ++i) {
         counters_[i] = register_counter(all[i][0], all[i][1], all[i][2]);
     }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The events of a whole heap, on the emulated device, against its statistics.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/support/heap_fixture.hpp"
+#include "tests/support/heap_service_peer.hpp"
+
+namespace orchard::test {
+namespace {
+
+struct counting_sink final : event_sink {
+    std::uint64_t events[event_kinds]{};
+    std::uint64_t of_host[event_kinds]{};  ///< those with `host_slot`
+    std::uint64_t bytes[event_kinds]{};
+    std::uint64_t lost_events = 0;
+    std::uint64_t latest_ns = 0;
+    bool is_in_order = true;
+
+    void take(std::span<const event> more) override {
+        for (const event& e : more) {
+            const auto k = static_cast<std::size_t>(e.kind);
+            ++events[k];
+            of_host[k] += e.detail == host_slot ? 1 : 0;
+            bytes[k] += e.bytes;
+            is_in_order = is_in_order && e.time_ns >= latest_ns;
+            latest_ns = std::max(latest_ns, e.time_ns);
+        }
+    }
+    void lost(std::uint64_t count) override { lost_events += count; }
+    [[nodiscard]] std::uint64_t of(event_kind k) const { return events[static_cast<std::size_t>(k)]; }
+    [[nodiscard]] std::uint64_t bytes_of(event_kind k) const { return bytes[static_cast<std::size_t>(k)]; }
+};
+
+class heap_events_of : public ::testing::Test {
+protected:
+    void make(const options& o, event_mode mode) {
+        event_listeners listeners;
+        listeners.sinks = {&sink_};
+        listeners.log.mode = mode;
+        auto made = heap_service_peer::make_heard(o, listeners);
+        ASSERT_TRUE(made.ok()) << made.status();
+        heap_.emplace(*std::move(made));
+    }
+    static options values() {
+        options o;
+        o.device = device_option::emulated;
+        o.capacity = segments(64);
+        o.range = segments(128);
+        o.extent = segments(2);
+        o.commit_ahead = segments(4);
+        o.decay = absl::ZeroDuration();
+        o.emulated_workers = 2;
+        return o;
+    }
+    std::vector<block> allocate(const std::vector<std::uint64_t>& sizes) {
+        std::vector<block> blocks(sizes.size());
+        const auto done = simt::launch(heap_->executor(), simt::grid_for(sizes.size(), 64),
+                                       allocate_each{heap_->ref(), sizes.data(), blocks.data(), sizes.size()});
+        EXPECT_TRUE(done.ok) << done.error;
+        return blocks;
+    }
+    void free_all(const std::vector<block>& blocks) {
+        const auto done = simt::launch(heap_->executor(), simt::grid_for(blocks.size(), 64),
+                                       free_each{heap_->ref(), blocks.data(), blocks.size()});
+        EXPECT_TRUE(done.ok) << done.error;
+    }
+
+    counting_sink sink_;  // before the heap, which it outlives
+    std::optional<heap> heap_;
+};
+
+TEST_F(heap_events_of, a_complete_log_agrees_with_the_statistics) {
+    make(values(), event_mode::complete);
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t i = 0; i < 256; ++i) {
+        sizes.push_back(i % 16 == 0 ? segments(1) / 2 + i * 1000 : 16 << i % 12);
+    }
+    for (int round = 0; round < 4; ++round) {
+        const auto blocks = allocate(sizes);
+        const auto on_host = heap_->allocate_on_host(100'000);
+        ASSERT_TRUE(on_host.ok()) << on_host.status();
+        ASSERT_TRUE(heap_->free_on_host(*on_host).ok());
+        free_all(blocks);
+        ASSERT_TRUE(heap_->trim().ok());
+    }
+    ASSERT_TRUE(heap_service_peer::flush_events(*heap_));
+    const auto stats = heap_->stats();
+    ASSERT_TRUE(stats.ok());
+    EXPECT_EQ(sink_.lost_events, 0u);
+    EXPECT_TRUE(sink_.is_in_order);
+    EXPECT_EQ(sink_.of(event_kind::grant) - sink_.of_host[static_cast<std::size_t>(event_kind::grant)], stats->grants);
+    EXPECT_GT(sink_.of_host[static_cast<std::size_t>(event_kind::grant)], 0u);
+    EXPECT_EQ(sink_.of(event_kind::park), stats->requests_parked);
+    EXPECT_EQ(sink_.of(event_kind::trim), 4u);
+    EXPECT_EQ(sink_.bytes_of(event_kind::decommit), stats->released_bytes);
+    EXPECT_EQ(sink_.bytes_of(event_kind::commit) - sink_.bytes_of(event_kind::decommit), stats->committed_bytes);
+    EXPECT_EQ(sink_.bytes_of(event_kind::grant) - sink_.bytes_of(event_kind::give_back),
+              (stats->segments_granted << segment_shift));
+}
+
+TEST_F(heap_events_of, a_move_is_an_event_of_each_piece) {
+    options o = values();
+    o.backing = backing_option::elastic;
+    o.capacity = segments(8);
+    o.host_budget = segments(8);
+    o.move_unit = segments(2);
+    o.commit_ahead = 0;
+    make(o, event_mode::complete);
+    const auto blocks = allocate({segments(4)});
+    ASSERT_TRUE(heap_->demote(blocks[0].pointer(), blocks[0].bytes).ok());
+    ASSERT_TRUE(heap_->prefetch(blocks[0].pointer(), segments(1), memory_tier::device).ok());
+    ASSERT_TRUE(heap_service_peer::flush_events(*heap_));
+    const auto stats = heap_->stats();
+    ASSERT_TRUE(stats.ok());
+    EXPECT_EQ(sink_.bytes_of(event_kind::move), stats->moved_to_host_bytes + stats->moved_to_device_bytes);
+    EXPECT_EQ(sink_.bytes_of(event_kind::move), sink_.of(event_kind::move) * segments(2));
+    EXPECT_GT(sink_.of(event_kind::move), 2u);
+    free_all(blocks);
+}
+
+TEST_F(heap_events_of, requests_that_fail_are_refusals) {
+    options o = values();
+    o.capacity = segments(4);
+    o.range = segments(16);
+    o.commit_ahead = 0;
+    make(o, event_mode::sampled);
+    const auto blocks = allocate({segments(3)});
+    EXPECT_NE(blocks[0].address, 0u);
+    EXPECT_EQ(allocate({segments(3)})[0].address, 0u);
+    ASSERT_TRUE(heap_service_peer::flush_events(*heap_));
+    EXPECT_GT(sink_.of(event_kind::refuse), 0u);
+    free_all(blocks);
+}
+
+TEST_F(heap_events_of, a_heap_without_listeners_has_no_log) {
+    options o = values();
+    o.nvtx = false;
+    auto made = heap::create(o);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_FALSE(heap_service_peer::is_heard(*made));
+}
+
+}  // namespace
+}  // namespace orchard::test
