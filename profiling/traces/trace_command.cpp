@@ -6,10 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -157,6 +159,12 @@ absl::Status convert(const trace_arguments& a, const std::string& path) {
         return trace.status();
     }
     std::ofstream out(a.output, std::ios::binary | std::ios::trunc);
+    // As the trace itself; an error, as of a pipe, changes nothing.
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(a.output, ignored)) {
+        std::filesystem::permissions(a.output, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write,
+                                     ignored);
+    }
     const auto converter = make_converter(to->second, trace->info, trace->counts.names, out);
     const auto again = read_trace(path, [&](const std::vector<event>& events) {
         converter->take(events);

@@ -22,10 +22,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::uint64_t base = 0x7f0000000000;
-trace_info some_info() { return {event_mode::complete, true, base, 1 << 30, 1 << 28, 1'000'000'000, "{}"}; }
+trace_info short_info() { return {event_mode::complete, true, base, 1 << 30, 1 << 28, 1'000'000'000, "{}"}; }
 
 /// A commit, a grant, three blocks of which one is tagged and one freed, a shortage.
-std::vector<event> some_events() {
+std::vector<event> short_events() {
     return {{1'000'010'000, 0, 64 << 20, 7, 0, event_kind::commit},
             {1'000'020'000, 2 << 20, 2 << 20, 0, 3, event_kind::grant},
             {1'000'030'000, 2 << 20, 64, 5, 0, event_kind::block_allocated},
@@ -37,11 +37,11 @@ std::vector<event> some_events() {
 }
 
 std::string converted(trace_target to) {
-    const trace_info info = some_info();
+    const trace_info info = short_info();
     const std::map<std::uint32_t, std::string> names{{9, "tree.cu:12"}};
     std::ostringstream out;
     const auto converter = make_converter(to, info, names, out);
-    converter->take(some_events());
+    converter->take(short_events());
     converter->finish();
     return out.str();
 }
