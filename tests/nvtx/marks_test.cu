@@ -27,7 +27,7 @@ namespace {
 /// Before `main`, and thus before the first call of NVTX, which loads the tool.
 [[maybe_unused]] const bool variables_are_set = [] {
     ::setenv("NVTX_INJECTION64_PATH", ORCHARD_NVTX_RECORDER, 1);
-    ::setenv("ORCHARD_NVTX_RECORD", record_path().c_str(), 1);
+    ::setenv("NVTX_RECORD_FILE", record_path().c_str(), 1);
     return true;
 }();
 

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 
 /// A tool of NVTX for the tests: a shared library that NVTX loads because NVTX_INJECTION64_PATH names it, and that
-/// writes each call to the file ORCHARD_NVTX_RECORD names, one line for a call:
+/// writes each call to the file NVTX_RECORD_FILE names, one line for a call:
 ///
 ///     domain NAME                          heap NUMBER USAGE ADDRESS BYTES NAME
 ///     thread TID NAME                      heap_end NUMBER
@@ -41,7 +41,7 @@ std::deque<std::string>& strings() {
 
 __attribute__((format(printf, 1, 2))) void write_line(const char* format, ...) {
     static std::FILE* const file = [] {
-        const char* const path = std::getenv("ORCHARD_NVTX_RECORD");
+        const char* const path = std::getenv("NVTX_RECORD_FILE");
         return path != nullptr ? std::fopen(path, "w") : nullptr;
     }();
     if (file == nullptr) {
