@@ -10,27 +10,28 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace orchard::detail {
 
-/// Returns the number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966). Cost: the
-/// product of the lengths.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b` (optimal
+/// string alignment: Damerau 1964, Levenshtein 1966). Cost: the product of the lengths.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-    // One row of the table of distances: `row[j]` is the distance from the first i characters of `a` to the first j of
-    // `b`. Each round replaces the row for i by that for i + 1, from left to right.
+    // Rows of the table of distances: `row[j]` is the distance from the first i characters of `a` to the first j of
+    // `b`, `before` that from the first i - 1.
+    std::vector<std::size_t> before(b.size() + 1);
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 0; i < a.size(); ++i) {
-        // The old `row[j]`, which the round has overwritten when it is needed.
-        std::size_t diagonal = row[0];
-        row[0] = i + 1;
+        std::vector<std::size_t> next(b.size() + 1, i + 1);
         for (std::size_t j = 0; j < b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-            diagonal = row[j + 1];
-            // `row[j]` is that of this round, an insertion; `diagonal` is the old `row[j + 1]`, a deletion.
-            row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+            next[j + 1] = std::min({row[j] + (a[i] == b[j] ? 0 : 1), next[j] + 1, row[j + 1] + 1});
+            if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j]) {
+                next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
+            }
         }
+        before = std::exchange(row, std::move(next));
     }
     return row[b.size()];
 }
