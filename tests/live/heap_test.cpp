@@ -371,6 +371,21 @@ TEST(show_stats, prints_them_when_the_heap_is_destroyed) {
     EXPECT_THAT(text, testing::ContainsRegex("pages_in_use +32 "));
 }
 
+TEST(show_stats, prints_the_blocks_that_were_not_freed_if_the_heap_counts_them) {
+    options o = small_heap();
+    o.live_page = false;
+    o.show_stats = true;
+    o.sites = true;
+    testing::internal::CaptureStderr();
+    {
+        auto made = heap::create(o);
+        ASSERT_TRUE(made.ok());
+        (void)take(*made, 32, 64);
+    }
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::HasSubstr("blocks that were not freed: 32, 2 KiB in all\n"));
+}
+
 TEST(verbose, prints_growth_and_shortages) {
     options o = small_heap();
     o.live_page = false;
