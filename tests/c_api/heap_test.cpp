@@ -86,7 +86,8 @@ TEST_F(c_heap, memory_moves_if_the_options_say_so) {
     EXPECT_NE(std::string(orchard_last_error()).find("move_unit"), std::string::npos) << orchard_last_error();
     orchard_heap* tiers = nullptr;
     ASSERT_EQ(
-        orchard_heap_create("device=emulated backing=elastic capacity=8MiB host_budget=8MiB move_unit=2MiB", &tiers),
+        orchard_heap_create(
+            "device=emulated backing=elastic capacity=8MiB host_budget=8MiB move_unit=2MiB commit_ahead=0", &tiers),
         ORCHARD_OK)
         << orchard_last_error();
     void* const block = orchard_heap_allocate(tiers, 3 << 20);

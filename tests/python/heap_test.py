@@ -59,7 +59,7 @@ class Heaps(unittest.TestCase):
     def test_memory_moves_if_the_options_say_so(self):
         with emulated() as heap, self.assertRaisesRegex(orchard.Error, "move_unit"):
             heap.migrate()
-        with emulated(backing="elastic", capacity="8MiB", host_budget="8MiB", move_unit="2MiB") as heap:
+        with emulated(backing="elastic", capacity="8MiB", host_budget="8MiB", move_unit="2MiB", commit_ahead=0) as heap:
             block = heap.allocate(3 * MIB)
             heap.demote(block, 3 * MIB)
             self.assertEqual(heap.stats()["moved_to_host_bytes"], 4 * MIB)
