@@ -10,8 +10,11 @@ namespace orchard {
 /// The service thread calls it, in a job of the thread that allocates. The memory is granted as far as the structures
 /// are concerned; the counter of grants counts requests of the device only.
 std::optional<mailbox::grant> segment_service::take_for_host(std::uint32_t count, leaf_count leaves) {
+    if (is_closing()) {
+        return std::nullopt;
+    }
+    const std::optional<portion> place = find_place(count, leaves);
     // As for a grant to the device, the memory kept ahead is filled up, and the counts are published.
-    const auto place = is_closing() ? std::nullopt : find_place(count, leaves);
     keep_ahead();
     publish_counts();
     if (!place) {

@@ -15,7 +15,7 @@ namespace {
 
 /// Small heaps, because the time depends on the number of requests.
 std::vector<heap_case> small_heaps() {
-    constexpr int all_slots = options{}.mailbox_slots;
+    const int all_slots = options{}.mailbox_slots;
     constexpr auto walk = device::page_policy::default_walk;
     constexpr auto any = backing_option::automatic;
     return {{"emulated_3_segments", device_option::emulated, 64, all_slots, segments(3)},

@@ -38,7 +38,7 @@ struct heap_kind {
     friend std::ostream& operator<<(std::ostream& out, const heap_kind& k) { return out << k.name; }
 };
 
-constexpr int all_slots = options{}.mailbox_slots;
+const int all_slots = options{}.mailbox_slots;
 constexpr heap_kind kinds[] = {
     {"emulated_8_segments", device_option::emulated, 8, 64, all_slots},
     {"emulated_8_segments_no_cache", device_option::emulated, 8, 0, 4},

@@ -77,7 +77,7 @@ constexpr std::uint64_t segments(std::uint64_t n) { return n * segment_bytes; }
 inline std::vector<heap_case> heap_cases() {
     using device::page_policy;
     std::vector<heap_case> cases;
-    constexpr int slots = options{}.mailbox_slots;
+    const int slots = options{}.mailbox_slots;
     for (const device_option on : {device_option::emulated, device_option::cuda}) {
         const bool cuda = on == device_option::cuda;
         const auto add = [&](const char* emulated_name, const char* cuda_name, std::uint64_t n, page_policy p) {
@@ -105,7 +105,7 @@ inline std::vector<heap_case> heap_cases() {
 /// its few segments one after another.
 inline std::vector<heap_case> heap_cases() {
     std::vector<heap_case> cases;
-    constexpr int all_slots = options{}.mailbox_slots;
+    const int all_slots = options{}.mailbox_slots;
     for (const auto& [device, prefix] : {std::pair{device_option::emulated, 0}, std::pair{device_option::cuda, 1}}) {
         constexpr std::array<std::array<const char*, 4>, 2> names{
             {{"emulated", "emulated_no_cache_4_slots", "emulated_136_segments_4_slots", "emulated_8_segments"},
