@@ -219,13 +219,13 @@ TEST_P(block_events, are_left_out_of_a_sampled_trace) {
 /// The first half of the threads frees its block again.
 struct allocate_at_sites {
     heap_ref heap;
-    std::uint32_t* tags;
+    std::uint32_t* tags;  ///< one for each thread
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         // The next two lines are the sites.
         void* const kept = ORCHARD_MALLOC(heap, 1000);
         void* const half = heap.malloc(200, ORCHARD_SITE);
-        tags[0] = ORCHARD_SITE;
+        tags[at.global_thread()] = ORCHARD_SITE;
         void* const moved = heap.realloc(half, 3000);
         if (at.thread % 2 == 0) {
             heap.free(moved);
@@ -238,11 +238,11 @@ TEST_P(block_events, are_counted_by_site) {
     options o = traced(GetParam(), "");
     o.sites = true;
     heap h = make(o);
-    auto tags = device_array<std::uint32_t>::create(h.executor(), 1);
+    auto tags = device_array<std::uint32_t>::create(h.executor(), 2 * 64);
     ASSERT_TRUE(tags.ok());
     const auto ran = simt::launch(h.executor(), simt::grid{2, 64}, allocate_at_sites{h.ref(), tags->data()});
     ASSERT_TRUE(ran.ok) << ran.error;
-    std::uint32_t own_tag[1];
+    std::vector<std::uint32_t> own_tag(2 * 64);
     ASSERT_TRUE(tags->download(own_tag).ok());
     const std::string name = name_of_tag(own_tag[0]);
     ASSERT_THAT(name, HasSubstr("block_events_test.cu:"));
