@@ -62,7 +62,8 @@ inline ORCHARD_FN void* instrumented_malloc(const heap_view& h, std::uint64_t by
     }
     const std::uint64_t natural = natural_alignment(bytes);
     alignment = alignment > natural ? alignment : natural;
-    const std::uint32_t page_class = class_of_instrumented(h, alignment, bytes);
+    // The view in memory: a reference to the caller's copy would put all of that on the stack.
+    const std::uint32_t page_class = class_of_instrumented(*h.self, alignment, bytes);
     const std::uint64_t more = guard_bytes_of(h);
     const std::uint64_t all = bytes + more < bytes ? bytes : bytes + more;
     return page_class == chunk_class ? slow::allocate_large(*h.self, all, alignment) : find_page(h, all, page_class);
