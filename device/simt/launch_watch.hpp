@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Who is told of launches: a program that marks its phases for profilers. Nobody by default.
+/// A function that is called at each launch, so that a program can mark its phases for profilers. None by default.
 
 #include <atomic>
 

@@ -16,7 +16,7 @@
 
 namespace orchard {
 
-/// Who listens to a heap, besides tools.
+/// The listeners of a heap besides tools, and further producers of events.
 struct event_listeners {
     std::vector<event_sink*> sinks;      ///< must outlive the heap
     std::vector<event_source*> sources;  ///< producers besides the heap's own threads; must outlive the heap

@@ -96,7 +96,7 @@ bool remove_if_stale(const page_name& name) {
            seen.st_ino == now.st_ino && ipc::shared_memory_object::remove(name.text().c_str());
 }
 
-/// A page of another user's that cannot be removed stays in the list: whoever opens it gets the reason.
+/// A page of another user's that cannot be removed stays in the list: opening it returns the reason.
 std::vector<page_name> living_pages() {
     std::vector<page_name> names = find_pages();
     std::erase_if(names, remove_if_stale);

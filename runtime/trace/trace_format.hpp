@@ -102,5 +102,14 @@ void encode(const event& e, delta_state& state, std::string& out);
 /// Appends the events of a content. Returns false if it is no such content, or has another number of events.
 bool decode(std::string_view content, std::uint32_t events, std::vector<event>& out);
 
+/// Returns the number of 4 bytes at a place of `text`, which has them.
+inline std::uint32_t word_at(std::string_view text, std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+        value |= std::uint32_t{static_cast<std::uint8_t>(text[at + i])} << 8 * i;
+    }
+    return value;
+}
+
 }  // namespace detail::trace
 }  // namespace orchard

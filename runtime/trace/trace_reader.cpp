@@ -22,14 +22,6 @@ namespace {
 
 using namespace detail::trace;
 
-std::uint32_t word_at(std::string_view text, std::size_t at) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-        value |= std::uint32_t{static_cast<std::uint8_t>(text[at + i])} << 8 * i;
-    }
-    return value;
-}
-
 /// A section as it was read; its kind is empty at the end of the file.
 struct read_section {
     std::string kind;

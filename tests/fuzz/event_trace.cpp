@@ -16,14 +16,6 @@ namespace {
 
 using namespace detail::trace;
 
-std::uint32_t word_at(std::string_view text, std::size_t at) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-        value |= std::uint32_t{static_cast<std::uint8_t>(text[at + i])} << 8 * i;
-    }
-    return value;
-}
-
 /// Returns the bytes with right checksums, so that what lies behind these is tried, too.
 std::string sealed(std::string bytes) {
     for (std::size_t at = prefix_bytes; at + section_bytes <= bytes.size();) {
