@@ -316,6 +316,10 @@ int orchard_heap_reserve(orchard_heap* heap, size_t bytes) {
     return on_heap(heap, [&](orchard::heap& of) { return of.reserve(bytes); });
 }
 
+int orchard_heap_set_device_budget(orchard_heap* heap, size_t bytes) {
+    return on_heap(heap, [&](orchard::heap& of) { return of.set_device_budget(bytes); });
+}
+
 int orchard_heap_migrate(orchard_heap* heap, void* stream) {
     return on_heap(heap, [&](orchard::heap& of) { return of.migrate(stream).status(); });
 }

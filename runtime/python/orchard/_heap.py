@@ -145,6 +145,12 @@ class Heap:
         DeadlineError."""
         _library.check(_library.load().orchard_heap_reserve(self._open(), _natural(size, "size")))
 
+    def set_device_budget(self, size):
+        """Sets how many bytes an elastic heap may commit on the device from now on: 2 MiB to the option `capacity`.
+        Memory without blocks is released first if more is committed; blocks stay. Kernels may run. Raises RangeError;
+        Error if the heap is not elastic; DeadlineError."""
+        _library.check(_library.load().orchard_heap_set_device_budget(self._open(), _natural(size, "size")))
+
     def migrate(self, stream=0):
         """Waits for the work queued on `stream` (the address of a cudaStream_t; 0: the default stream), and moves what
         kernels use to the GPU, in an elastic heap with `host_budget` and `move_unit`. Nothing may use the heap meanwhile.
