@@ -115,9 +115,9 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
 
 absl::Status heap::impl::set_device_budget(std::uint64_t bytes) {
     if (bytes < segment_bytes || bytes > values.capacity) {
-        return absl::OutOfRangeError(absl::StrFormat(
-            "the device's budget cannot be %s: give 2 MiB or more, and at most the option capacity, %s",
-            format_bytes(bytes), format_bytes(values.capacity)));
+        return absl::OutOfRangeError(
+            absl::StrFormat("the device's budget cannot be %s: give 2 MiB or more, and at most the option capacity, %s",
+                            format_bytes(bytes), format_bytes(values.capacity)));
     }
     if (absl::Status s = memory_->limit_device(bytes); !s.ok()) {
         return s;

@@ -220,8 +220,8 @@ absl::StatusOr<std::string> heap::impl::stop_trace() {
     const absl::Status status = finish(*started_trace_, 0);
     const trace_counts counts = started_trace_->counts();
     started_trace_.reset();
-    return status.ok() ? absl::StatusOr<std::string>(absl::StrFormat("%d events written to %s, %d lost",
-                                                                     counts.events, started_path_, counts.lost))
+    return status.ok() ? absl::StatusOr<std::string>(absl::StrFormat("%d events written to %s, %d lost", counts.events,
+                                                                     started_path_, counts.lost))
                        : status;
 }
 
