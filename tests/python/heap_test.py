@@ -56,6 +56,11 @@ class Heaps(unittest.TestCase):
             self.assertGreaterEqual(heap.stats()["committed_bytes"], 8 * MIB)
             heap.trim()
 
+    def test_no_block_is_marked_where_no_tool_listens(self):
+        with emulated() as heap:
+            self.assertEqual(heap.mark_live_blocks(), 0)
+            heap.unmark_live_blocks()
+
     def test_the_budget_of_an_elastic_heap_changes(self):
         with emulated(backing="elastic", capacity="16MiB") as heap:
             heap.set_device_budget(8 * MIB)

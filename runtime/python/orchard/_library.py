@@ -61,6 +61,8 @@ def _declare(library):
         "orchard_heap_demote": (status, [heap, ctypes.c_void_p, ctypes.c_size_t]),
         "orchard_heap_reserve": (status, [heap, size]),
         "orchard_heap_set_device_budget": (status, [heap, size]),
+        "orchard_heap_mark_live_blocks": (status, [heap, ctypes.POINTER(size)]),
+        "orchard_heap_unmark_live_blocks": (status, [heap]),
         "orchard_heap_validate": (status, [heap]),
         "orchard_heap_allocate": (pointer, [heap, size]),
         "orchard_heap_free": (status, [heap, pointer]),
