@@ -38,7 +38,7 @@ public:
     static constexpr std::uint32_t max_vertex = 0xfffffffeu;
 
     graph_ref() = default;
-    graph_ref(const heap_ref& heap, device::graph_state* state)
+    ORCHARD_FN graph_ref(const heap_ref& heap, device::graph_state* state)
         : graph_view<Property>(&state->table), rows_{heap, state} {}
 
     /// Adds the edge from `u` to `v`, with a property. If the edge is there already it keeps its property. `u`, `v` <=

@@ -53,7 +53,7 @@ public:
     using layout = graph_layout<Property>;
 
     graph_rows() = default;
-    graph_rows(const heap_ref& heap, graph_state* state) : heap_{heap}, state_{state} {}
+    ORCHARD_FN graph_rows(const heap_ref& heap, graph_state* state) : heap_{heap}, state_{state} {}
 
     /// A row as it is.
     struct row {
@@ -195,7 +195,7 @@ public:
     }
     /// Makes the changed row the vertex's, and frees or retires the old run. One thread, when all others have ended
     /// their parts.
-    ORCHARD_FN void end(graph_vertex& v, const row& old, const graph_move& to, std::uint32_t degree) const {
+    ORCHARD_NOINLINE void end(graph_vertex& v, const row& old, const graph_move& to, std::uint32_t degree) const {
         v.degree.set(degree);
         if (to.run == old.run) {
             return;
@@ -317,7 +317,7 @@ private:
 
     /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
     /// lane.
-    ORCHARD_FN graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree, bool in_place) const {
+    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree, bool in_place) const {
         const bool shared = is_shared(v, old);
         graph_retired_run* note = nullptr;
         if (shared) {

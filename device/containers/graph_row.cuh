@@ -80,7 +80,7 @@ template <class Property = no_property>
 class graph_view {
 public:
     graph_view() = default;
-    explicit graph_view(device::graph_table* table) : table_{table} {}
+    ORCHARD_FN explicit graph_view(device::graph_table* table) : table_{table} {}
 
     /// Returns one more than the greatest vertex that was named, as a source or a target, or that was reserved.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t vertices() const {

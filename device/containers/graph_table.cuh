@@ -85,9 +85,9 @@ struct graph_layout {
     static_assert(std::is_trivially_copyable_v<Property>, "properties are copied as bytes");
     static_assert(alignof(Property) <= 16, "properties are aligned to at most 16 B, as blocks of the heap are");
 
-    /// Returns how many edges fit into a run of `bytes` bytes.
+    /// Returns how many edges fit into a run of `bytes` bytes; 0 for none, else 16 or more.
     [[nodiscard]] ORCHARD_FN static std::uint32_t capacity(std::uint64_t bytes) {
-        const std::uint64_t n = bytes < spare ? 0 : (bytes - spare) / (4 + property_bytes);
+        const std::uint64_t n = bytes == 0 ? 0 : (bytes - spare) / (4 + property_bytes);
         return n < 0xffffffffu ? static_cast<std::uint32_t>(n) : 0xffffffffu;
     }
     /// Returns the class of a run for `degree` edges with room for an eighth more, so that appending one edge after the

@@ -199,12 +199,12 @@ public:
         }
         absl::Status s = scratch_.prepare(core_->on, 0);
         if (s.ok()) {
-            s = core_->run(count, detail::graph_mark{chosen, count, *all, bitmap->data()});
+            s.Update(core_->run(count, detail::graph_mark{chosen, count, *all, bitmap->data()}));
         }
         if (s.ok()) {
-            s = core_->run(
+            s.Update(core_->run(
                 std::uint64_t{*all} * simt::warp_size,
-                detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()});
+                detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
         }
         rest_ = 0;
         return s.ok() ? result() : s;
@@ -245,7 +245,7 @@ public:
         std::vector<detail::graph_sums> found(1);
         absl::Status s = core_->run(std::max(*all, 1u), detail::graph_count{&core_->state()->table, sums->data()});
         if (s.ok()) {
-            s = sums->download(found);
+            s.Update(sums->download(found));
         }
         if (!s.ok()) {
             return s;
@@ -269,7 +269,7 @@ public:
         std::uint64_t edges = 0;
         absl::Status s = reserve_vertices(vertices);
         if (s.ok()) {
-            s = copy_to_host(core_->on, &edges, offsets + vertices, sizeof(edges));
+            s.Update(copy_to_host(core_->on, &edges, offsets + vertices, sizeof(edges)));
         }
         constexpr std::uint64_t most = std::uint64_t{1} << 22;
         auto sources = device_array<std::uint32_t>::create(core_->on, std::min(edges, most));
@@ -279,7 +279,7 @@ public:
         batch_result sum;
         for (std::uint64_t first = 0; first < edges && sum.left == 0; first += most) {
             const std::uint64_t count = std::min(most, edges - first);
-            s = core_->run(count, detail::graph_csr_sources{offsets, vertices, first, count, sources->data()});
+            s.Update(core_->run(count, detail::graph_csr_sources{offsets, vertices, first, count, sources->data()}));
             if (!s.ok()) {
                 return s;
             }
@@ -357,7 +357,7 @@ private:
                 continue;
             }
             greatest_ = greatest;
-            s = scratch_.sort(core_->on, b, 2 * bits_);
+            s.Update(scratch_.sort(core_->on, b, 2 * bits_));
             return s.ok() ? absl::StatusOr<detail::graph_batch>(b) : s;
         }
     }
@@ -367,13 +367,13 @@ private:
         absl::Status s = core_->run(b.count, detail::graph_search<Property, Insert>{ref(), b});
         const detail::graph_merger<Property, Insert> merger{ref(), b, properties};
         if (s.ok() && Insert) {
-            s = reserve_vertices(std::uint64_t{greatest_} + 1);
+            s.Update(reserve_vertices(std::uint64_t{greatest_} + 1));
         }
         if (s.ok()) {
-            s = core_->run(b.count, detail::graph_merge<Property, Insert>{merger});
+            s.Update(core_->run(b.count, detail::graph_merge<Property, Insert>{merger}));
         }
         if (s.ok()) {
-            s = core_->run(b.count, detail::graph_merge_long<Property, Insert>{merger});
+            s.Update(core_->run(b.count, detail::graph_merge_long<Property, Insert>{merger}));
         }
         const auto counts = scratch_.counts();
         if (!s.ok() || !counts.ok()) {
@@ -382,9 +382,9 @@ private:
         const std::uint32_t hubs = counts->hubs.template load<simt::order::relaxed>();
         if (hubs != 0) {
             const simt::grid blocks{std::min(hubs, core_->shape(~std::uint32_t{0}).blocks), hub_threads()};
-            s = to_status(simt::launch(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger}));
+            s.Update(to_status(simt::launch(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger})));
             if (s.ok()) {
-                s = core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger});
+                s.Update(core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger}));
             }
         }
         return s;
@@ -419,11 +419,11 @@ private:
         absl::Status s =
             core_->run(std::uint64_t{*all} + 1, detail::graph_degrees<Property>{view, csr.offsets.data(), *all});
         if (s.ok()) {
-            s = detail::sum_before(core_->on, csr.offsets.data(), std::uint64_t{*all} + 1, scratch_.memory());
+            s.Update(detail::sum_before(core_->on, csr.offsets.data(), std::uint64_t{*all} + 1, scratch_.memory()));
         }
         std::uint64_t edges = 0;
         if (s.ok()) {
-            s = copy_to_host(core_->on, &edges, csr.offsets.data() + *all, sizeof(edges));
+            s.Update(copy_to_host(core_->on, &edges, csr.offsets.data() + *all, sizeof(edges)));
         }
         auto targets = device_array<std::uint32_t>::create(core_->on, s.ok() ? edges : 0);
         auto properties = device_array<Property>::create(core_->on, has_property && s.ok() ? edges : 0);
@@ -434,9 +434,9 @@ private:
         }
         csr.targets = *std::move(targets);
         csr.properties = *std::move(properties);
-        s = core_->run(std::max<std::uint64_t>(*all, 1) * simt::warp_size,
-                       detail::graph_rows_to_csr<Property>{view, csr.offsets.data(), *all, csr.targets.data(),
-                                                           csr.properties.data()});
+        s.Update(core_->run(std::max<std::uint64_t>(*all, 1) * simt::warp_size,
+                            detail::graph_rows_to_csr<Property>{view, csr.offsets.data(), *all, csr.targets.data(),
+                                                                csr.properties.data()}));
         return s.ok() ? absl::StatusOr<csr_graph<Property>>(std::move(csr)) : s;
     }
 

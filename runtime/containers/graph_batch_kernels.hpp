@@ -247,6 +247,7 @@ struct graph_merger {
 
 template <class Property, bool Insert>
 struct graph_merge : graph_merger<Property, Insert> {
+    static constexpr int max_registers = 64;            ///< twice as many warps as without
     static constexpr std::uint32_t tile = 8;            ///< lanes of a row
     static constexpr std::uint32_t short_degree = 512;  ///< of a row that a tile changes
     static constexpr std::uint32_t short_part = 64;     ///< edges of the batch that a tile takes
@@ -300,6 +301,7 @@ struct graph_merge : graph_merger<Property, Insert> {
 
 template <class Property, bool Insert>
 struct graph_merge_long : graph_merger<Property, Insert> {
+    static constexpr int max_registers = 64;
     static constexpr std::uint64_t hub_degree = 8192;
 
     /// Finds another run for a hub, to which a block copies its edges. Returns false if that cannot be.

@@ -69,7 +69,7 @@ public:
     absl::Status clear() const {
         absl::Status s = run(device::graph_state::retired_lists, graph_free_retired{heap_view, state(), 0});
         if (s.ok()) {
-            s = run(~std::uint32_t{0}, graph_free_runs{heap_view, &state()->table});
+            s.Update(run(~std::uint32_t{0}, graph_free_runs{heap_view, &state()->table}));
         }
         return s.ok() ? free_table(&state()->table) : s;
     }
@@ -95,16 +95,16 @@ public:
         absl::Status s = run(1 << 16, graph_snapshot_segments{heap_view, state(), slot, oldest(), failures->data()});
         std::vector<simt::device_word<std::uint64_t>> failed(1);
         if (s.ok()) {
-            s = failures->download(failed);
+            s.Update(failures->download(failed));
         }
         const std::uint64_t missing = failed[0].load<simt::order::relaxed>();
         if (s.ok() && missing != 0) {
-            s = absl::ResourceExhaustedError(absl::StrFormat(
+            s.Update(absl::ResourceExhaustedError(absl::StrFormat(
                 "the heap has no memory for the snapshot's table: %d blocks of %d B lack; a larger capacity helps",
-                missing, device::graph_table::bytes_of_segment));
+                missing, device::graph_table::bytes_of_segment)));
         }
         if (s.ok()) {
-            s = run(~std::uint32_t{0}, graph_snapshot_copy{state(), slot, number});
+            s.Update(run(~std::uint32_t{0}, graph_snapshot_copy{state(), slot, number}));
         }
         if (!s.ok()) {
             (void)close(slot);

@@ -76,6 +76,7 @@ protected:
         EXPECT_TRUE(done.ok()) << done.status();
         return done.value_or(batch_result{});
     }
+    [[nodiscard]] bool has_few_segments() { return heap_segments() < 24; }
     graph<> make_graph() {
         auto made = graph<>::create(h());
         EXPECT_TRUE(made.ok()) << made.status();
@@ -121,6 +122,9 @@ edges_on_host random_edges(random_numbers& random, std::uint32_t vertices, std::
 }
 
 TEST_P(containers_graph, batches_do_what_a_set_does) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
     auto g = make_graph();
     edge_set wanted;
     random_numbers random(7);
@@ -167,6 +171,9 @@ TEST_P(containers_graph, batches_do_what_a_set_does) {
 }
 
 TEST_P(containers_graph, rows_of_all_lengths_grow_and_shrink) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
     auto g = make_graph();
     edge_set wanted;
     random_numbers random(11);
@@ -212,6 +219,9 @@ TEST_P(containers_graph, undirected_batches_have_both_directions) {
 }
 
 TEST_P(containers_graph, edges_keep_their_properties) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
     using weighted = graph<std::uint64_t>;
     auto g = weighted::create(h());
     ASSERT_TRUE(g.ok()) << g.status();
@@ -326,6 +336,9 @@ struct change_each {
 };
 
 TEST_P(containers_graph, kernels_do_what_a_set_does) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
     auto g = make_graph();
     edge_set wanted;
     random_numbers random(17);
@@ -349,6 +362,9 @@ TEST_P(containers_graph, kernels_do_what_a_set_does) {
 }
 
 TEST_P(containers_graph, snapshots_stay_as_they_are) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
     auto g = make_graph();
     edge_set now;
     random_numbers random(19);
