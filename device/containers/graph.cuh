@@ -54,7 +54,7 @@ public:
                 simt::touched(layout::properties(run)[place]) = property;
             }
         };
-        return for_each_lane(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
+        return for_each_lane<true>(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
             return change<true>(g, uu, vv, put);
         });
     }
@@ -63,7 +63,7 @@ public:
     /// `u`.
     ORCHARD_FN edge_result erase(std::uint32_t u, std::uint32_t v) const {
         const auto put = [](std::uint32_t, std::uint64_t, std::uint32_t, std::uint32_t) {};
-        return for_each_lane(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
+        return for_each_lane<false>(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
             return change<false>(g, uu, vv, put);
         });
     }
@@ -95,10 +95,12 @@ public:
 
 private:
     /// Calls `act(group, u, v)` for the edge of each lane that is here, one after the other, with that lane as the
-    /// leader. Returns the result of the calling lane's edge.
-    template <class Act>
+    /// leader. Returns the result of the calling lane's edge. Lanes that add edges and lanes that remove some are never
+    /// in one group, even if they meet here.
+    template <bool Insert, class Act>
     ORCHARD_FN edge_result for_each_lane(std::uint32_t u, std::uint32_t v, const Act& act) const {
-        const simt::lane_mask here = simt::match(simt::converge(), reinterpret_cast<std::uint64_t>(&rows_.state()));
+        const std::uint64_t call = reinterpret_cast<std::uint64_t>(&rows_.state()) | (Insert ? 1 : 0);
+        const simt::lane_mask here = simt::match(simt::converge(), call);
         edge_result mine = edge_result::no_memory;
         for (simt::lane_mask left = here; left != 0; left &= left - 1) {
             const int lane = simt::lowest_bit(left);

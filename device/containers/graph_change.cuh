@@ -305,19 +305,23 @@ private:
         }
     }
 
-    /// Returns whether an open snapshot has the run of `v`. `oldest` was set before the snapshot took the lock of `v`.
+    /// Returns whether an open snapshot has the run of `v`. A snapshot raises `oldest` from 0 before it takes the lock
+    /// of `v`; when it has been closed, its readers' loads come before the stores of the caller.
     [[nodiscard]] ORCHARD_FN bool is_shared(const graph_vertex& v, const row& old) const {
         const std::uint32_t copied = v.lock.template load<simt::order::relaxed>() >> 1;
         if (old.run == 0 || copied == 0 || simt::mutation::is(simt::mutation::fault::graph_in_place)) {
             return false;
         }
-        const std::uint32_t oldest = state_->oldest.template load<simt::order::relaxed>();
+        simt::mutation::weaken_next(simt::mutation::fault::graph_close);
+        // Pairs with the release in `graph_free_retired`.
+        const std::uint32_t oldest = state_->oldest.template load<simt::order::acquire>();
         return oldest != 0 && copied >= oldest;
     }
 
     /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
     /// lane.
-    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree, bool in_place) const {
+    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree,
+                                       bool in_place) const {
         const bool shared = is_shared(v, old);
         graph_retired_run* note = nullptr;
         if (shared) {
@@ -360,8 +364,8 @@ private:
             heap_.free(graph_run::address(run));
             return;
         }
-        note->run.set(run);
-        note->snapshot.set(snapshot);
+        note->set(graph_retired_run::run, run);
+        note->set(graph_retired_run::snapshot, snapshot);
         push_retired(note, static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&v) / sizeof(v)));
     }
 
@@ -371,7 +375,7 @@ public:
         auto& head = state_->retired[list % graph_state::retired_lists];
         std::uint64_t found = head.template load<simt::order::relaxed>();
         do {
-            note->next.set(found);
+            note->set(graph_retired_run::next, found);
             // Pairs with the acquire of the thread that takes the stack.
         } while (!head.template compare_exchange<simt::order::release>(found, reinterpret_cast<std::uint64_t>(note)));
     }
@@ -380,9 +384,9 @@ public:
         std::uint64_t at = state_->retired[list].template exchange<simt::order::acquire>(0);
         while (at != 0) {
             auto* const note = reinterpret_cast<graph_retired_run*>(at);
-            at = note->next.get();
-            if (oldest == 0 || note->snapshot.get() < oldest) {
-                heap_.free(graph_run::address(note->run.get()));
+            at = note->get(graph_retired_run::next);
+            if (oldest == 0 || note->get(graph_retired_run::snapshot) < oldest) {
+                heap_.free(graph_run::address(note->get(graph_retired_run::run)));
                 heap_.free(note);
             } else {
                 push_retired(note, list);

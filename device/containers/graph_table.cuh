@@ -205,11 +205,19 @@ private:
     }
 };
 
-/// A run that a snapshot may still read, in a list of such runs.
+/// A run that a snapshot may still read, in a list of such runs. Its words have the size of a run's, since blocks of
+/// the heap are one or the other in turn, and a simulation knows each word by its size.
 struct graph_retired_run {
-    simt::plain<std::uint64_t> next;
-    simt::plain<std::uint64_t> run;
-    simt::plain<std::uint64_t> snapshot;  ///< the last snapshot that has the run
+    enum field : int { next, run, snapshot };  ///< `snapshot`: the last one that has the run
+    simt::plain<std::uint32_t> words[6];
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t get(field f) const {
+        return std::uint64_t{words[2 * f].get()} << 32 | words[2 * f + 1].get();
+    }
+    ORCHARD_INLINE void set(field f, std::uint64_t value) {
+        words[2 * f].set(static_cast<std::uint32_t>(value >> 32));
+        words[2 * f + 1].set(static_cast<std::uint32_t>(value));
+    }
 };
 
 /// The words of a graph, in device memory; all zero is an empty graph.

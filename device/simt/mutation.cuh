@@ -89,6 +89,7 @@ namespace orchard::simt::mutation {
     X(graph_lock, "the lock of a vertex does not acquire what its last owner wrote")                                   \
     X(graph_look, "an edge is looked for before its vertex is locked, so that two calls add it")                       \
     X(graph_in_place, "a row that an open snapshot has is changed in place")                                           \
+    X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
     X(graph_retire, "a run that an open snapshot has is freed when it is replaced")
 
 enum class fault : int {

@@ -140,7 +140,8 @@ struct graph_snapshot_segments {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         device::graph_table& to = state->snapshots[slot];
         if (at.global_thread() == 0) {
-            state->oldest.store<simt::order::relaxed>(oldest);
+            // As in `graph_free_retired`, whose word this one may replace.
+            state->oldest.store<simt::order::release>(oldest);
             to.vertices.store<simt::order::relaxed>(state->table.vertices.load<simt::order::relaxed>());
         }
         for_each_segment(state->table, at, [&](std::uint32_t s, const device::graph_table::word& w) {
@@ -157,19 +158,20 @@ struct graph_snapshot_copy {
     std::uint32_t slot;
     std::uint32_t number;
 
+    ORCHARD_FN void copy(std::uint32_t u) const {
+        device::graph_vertex* const r = state->table.acquire(u);
+        device::graph_vertex* const to = state->snapshots[slot].find(u);
+        if (r != nullptr && to != nullptr) {
+            graph_ref<>::lock(*r);
+            to->degree.set(r->degree.get());
+            to->run.set(r->run.get());
+            graph_ref<>::unlock(*r, number);
+        }
+    }
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        const device::graph_table& to = state->snapshots[slot];
-        const std::uint32_t vertices = to.vertices.load<simt::order::relaxed>();
-        for (std::uint64_t i = at.global_thread(); i < vertices; i += at.threads()) {
-            const auto u = static_cast<std::uint32_t>(i);
-            device::graph_vertex* const r = state->table.acquire(u);
-            device::graph_vertex* const copy = to.find(u);
-            if (r != nullptr && copy != nullptr) {
-                graph_ref<>::lock(*r);
-                copy->degree.set(r->degree.get());
-                copy->run.set(r->run.get());
-                graph_ref<>::unlock(*r, number);
-            }
+        const std::uint32_t vertices = state->snapshots[slot].vertices.load<simt::order::relaxed>();
+        for (std::uint64_t u = at.global_thread(); u < vertices; u += at.threads()) {
+            copy(static_cast<std::uint32_t>(u));
         }
     }
 };
@@ -181,7 +183,8 @@ struct graph_free_retired {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         if (at.global_thread() == 0) {
-            state->oldest.store<simt::order::relaxed>(oldest);
+            // Pairs with the acquire in `graph_rows::is_shared`: the snapshot's readers have ended.
+            state->oldest.store<simt::order::release>(oldest);
         }
         const device::graph_rows<no_property> rows(heap, state);
         for (std::uint64_t i = at.global_thread(); i < device::graph_state::retired_lists; i += at.threads()) {
