@@ -311,19 +311,23 @@ TEST_P(containers_graph, vertices_go_with_their_edges) {
     EXPECT_EQ(*g.vertices(), 300u);
 }
 
-/// Each thread adds or removes edges by itself; lanes take different branches at times.
+/// What threads do with the edges that they have.
+enum class edge_call : int { add, remove, by_parity };  ///< `by_parity`: an edge to an odd vertex is removed
+
+/// Each thread adds or removes edges by itself; lanes take different branches.
 struct change_each {
     graph_ref<> graph;
     const std::uint32_t* sources;
     const std::uint32_t* targets;
     std::uint64_t count;
-    bool adds;
+    edge_call call;
     simt::device_word<std::uint64_t>* results;  ///< of each kind
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
             const std::uint32_t u = sources[i];
             const std::uint32_t v = targets[i];
+            const bool adds = call == edge_call::add || (call == edge_call::by_parity && v % 2 == 0);
             edge_result r = edge_result::no_change;
             if (i % 5 == 0) {
                 r = adds ? graph.insert(u, v) : graph.erase(u, v);
@@ -351,14 +355,42 @@ TEST_P(containers_graph, kernels_do_what_a_set_does) {
         }
         const auto held = batch_of(edges);
         const auto results = array<simt::device_word<std::uint64_t>>(3);
-        launch({4, 96},
-               change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(), adds, results.data()});
+        launch({4, 96}, change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(),
+                                    adds ? edge_call::add : edge_call::remove, results.data()});
         const auto found = to_host(results);
         EXPECT_EQ(found[0].load<simt::order::relaxed>(), taken);
         EXPECT_EQ(found[1].load<simt::order::relaxed>(), edges.size() - taken);
         ASSERT_NO_FATAL_FAILURE(expect_edges(g, wanted));
     }
     EXPECT_EQ(*g.vertices(), 400u);
+}
+
+TEST_P(containers_graph, lanes_add_and_remove_at_once) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
+    auto g = make_graph();
+    random_numbers random(23);
+    edge_set wanted;
+    for (int round = 0; round < 3; ++round) {
+        const auto before = random_edges(random, 300, 1'000);
+        insert(g, before);
+        wanted.insert(before.begin(), before.end());
+        const auto edges = random_edges(random, 300, 1'500);
+        for (const graph_edge& e : edges) {
+            if (e.second % 2 == 0) {
+                wanted.insert(e);
+            } else {
+                wanted.erase(e);
+            }
+        }
+        const auto held = batch_of(edges);
+        const auto results = array<simt::device_word<std::uint64_t>>(3);
+        launch({4, 96}, change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(), edge_call::by_parity,
+                                    results.data()});
+        EXPECT_EQ(to_host(results)[2].load<simt::order::relaxed>(), 0u);
+        ASSERT_NO_FATAL_FAILURE(expect_edges(g, wanted));
+    }
 }
 
 TEST_P(containers_graph, snapshots_stay_as_they_are) {
@@ -375,8 +407,8 @@ TEST_P(containers_graph, snapshots_stay_as_they_are) {
         if (round == 4) {  // by kernels
             const auto held = batch_of(edges);
             const auto results = array<simt::device_word<std::uint64_t>>(3);
-            launch({2, 64},
-                   change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(), true, results.data()});
+            launch({2, 64}, change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(), edge_call::add,
+                                        results.data()});
         } else {
             insert(g, edges);
         }
