@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,8 +110,9 @@ private:
             if (!edges.ok()) {
                 return edges.status();
             }
-            absl::StatusOr<batch_result> done = batch_result{};
-            const double ms = time([&] { done = adds ? graph_.insert(*edges) : graph_.erase(*edges); });
+            std::optional<absl::StatusOr<batch_result>> called;
+            const double ms = time([&] { (void)called.emplace(adds ? graph_.insert(*edges) : graph_.erase(*edges)); });
+            const absl::StatusOr<batch_result>& done = *called;
             if (!done.ok()) {
                 return done.status();
             }
@@ -251,13 +253,13 @@ private:
         if (!edges.ok()) {
             return edges.status();
         }
-        absl::StatusOr<graph_snapshot<>> open = absl::UnknownError("");
-        add_row("snapshot", edges_, time([&] { open = graph_.snapshot(); }));
-        absl::Status s = open.status();
+        std::optional<absl::StatusOr<graph_snapshot<>>> open;
+        add_row("snapshot", edges_, time([&] { (void)open.emplace(graph_.snapshot()); }));
+        absl::Status s = open->status();
         if (s.ok()) {
             const double ms = time([&] { s.Update(graph_.insert(*edges).status()); });
             add_row("insert beside it", batch_, ms);
-            add_row("close", edges_, time([&] { open = absl::UnknownError(""); }));
+            add_row("close", edges_, time([&] { open.reset(); }));
             const auto stats = graph_.stats();
             s.Update(stats.status());
             edges_ = stats.ok() ? stats->edges : 0;

@@ -207,7 +207,7 @@ public:
                 detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
         }
         rest_ = 0;
-        return s.ok() ? result() : s;
+        return s.ok() ? result(scratch_.counts()) : s;
     }
 
     /// Writes 1 to `result[i]` if there is an edge from `sources[i]` to `targets[i]`, else 0. All arrays in device
@@ -324,10 +324,7 @@ private:
             return sorted.status();
         }
         last_ = *sorted;
-        if (absl::Status s = merge<Insert>(last_, batch.properties); !s.ok()) {
-            return s;
-        }
-        return result();
+        return result(merge<Insert>(last_, batch.properties));
     }
 
     /// Returns the batch as sorted keys, after checking its numbers.
@@ -339,7 +336,7 @@ private:
             }
             // As many bits as sufficed for the last batch; once more if they do not for this one.
             detail::graph_batch b = scratch_.batch(count, bits_);
-            absl::Status s = core_->run(
+            absl::Status s = core_->enqueue(
                 batch.count, detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b});
             const auto counts = scratch_.counts();
             if (!s.ok() || !counts.ok()) {
@@ -362,37 +359,31 @@ private:
         }
     }
 
+    /// Changes the graph by a sorted batch, and returns what was counted. Kernels are launched one behind the other;
+    /// the first copy to the host waits for them.
     template <bool Insert>
-    absl::Status merge(const detail::graph_batch& b, const Property* properties) {
-        absl::Status s = core_->run(b.count, detail::graph_search<Property, Insert>{ref(), b});
+    absl::StatusOr<detail::graph_counts> merge(const detail::graph_batch& b, const Property* properties) {
         const detail::graph_merger<Property, Insert> merger{ref(), b, properties};
-        if (s.ok() && Insert) {
-            s.Update(reserve_vertices(std::uint64_t{greatest_} + 1));
+        absl::Status s;
+        if (Insert) {
+            s.Update(core_->enqueue(b.count, detail::graph_segments<Property>{ref(), b, greatest_ + 1}));
         }
-        if (s.ok()) {
-            s.Update(core_->run(b.count, detail::graph_merge<Property, Insert>{merger}));
-        }
-        if (s.ok()) {
-            s.Update(core_->run(b.count, detail::graph_merge_long<Property, Insert>{merger}));
-        }
-        const auto counts = scratch_.counts();
-        if (!s.ok() || !counts.ok()) {
-            return s.ok() ? counts.status() : s;
-        }
-        const std::uint32_t hubs = counts->hubs.template load<simt::order::relaxed>();
+        s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert>{ref(), b}));
+        s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert>{merger}));
+        s.Update(core_->enqueue(b.count, detail::graph_merge_long<Property, Insert>{merger}));
+        auto counts = scratch_.counts();
+        s.Update(counts.status());
+        const std::uint32_t hubs = s.ok() ? counts->hubs.template load<simt::order::relaxed>() : 0;
         if (hubs != 0) {
             const simt::grid blocks{std::min(hubs, core_->shape(~std::uint32_t{0}).blocks), hub_threads()};
-            s.Update(to_status(simt::launch(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger})));
-            if (s.ok()) {
-                s.Update(core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger}));
-            }
+            s.Update(to_status(simt::enqueue(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger})));
+            s.Update(core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger}));
         }
-        return s;
+        return s.ok() ? std::move(counts) : absl::StatusOr<detail::graph_counts>(s);
     }
     [[nodiscard]] std::uint32_t hub_threads() const { return core_->on.kind == simt::device_kind::cuda ? 1024 : 64; }
 
-    absl::StatusOr<batch_result> result() {
-        const auto counts = scratch_.counts();
+    absl::StatusOr<batch_result> result(const absl::StatusOr<detail::graph_counts>& counts) {
         if (!counts.ok()) {
             return counts.status();
         }

@@ -9,6 +9,7 @@
 ///
 ///     graph_keys        a thread an edge           keys
 ///     sort_keys                                    in order
+///     graph_segments    a thread an edge           makes segments of the table
 ///     graph_search      a thread an edge           where in its row the edge goes or is: `places`; counts duplicates
 ///     graph_merge       8 lanes a row              changes the rows of few edges; lists the others
 ///     graph_merge_long  a warp a row of those      changes them; those of hubs get another run
@@ -121,6 +122,27 @@ struct graph_keys {
     }
 };
 
+/// Makes the segments of the table that the sources of a batch need, so that the kernels after it need not, and counts
+/// the vertices.
+template <class Property>
+struct graph_segments {
+    graph_ref<Property> graph;
+    graph_batch batch;
+    std::uint32_t vertices;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() == 0) {
+            graph.table().vertices.template raise<simt::order::relaxed>(vertices);
+        }
+        for (std::uint64_t i = at.global_thread(); i < batch.count; i += at.threads()) {
+            const std::uint32_t u = batch.source(batch.keys[i]);
+            if (batch.begins_row(i) && graph.table().find(u) == nullptr) {
+                (void)graph.table().make(graph.changes().heap(), u);
+            }
+        }
+    }
+};
+
 template <class Property, bool Insert>
 struct graph_search {
     graph_ref<Property> graph;
@@ -200,17 +222,9 @@ struct graph_merger {
         return n;
     }
 
-    /// Returns the record of the row's vertex in all lanes; null without memory.
-    ORCHARD_FN device::graph_vertex* record_of(const device::graph_group& g, std::uint64_t start) const {
-        std::uint64_t record = 0;
-        if (g.leads()) {
-            const std::uint32_t u = batch.source(batch.keys[start]);
-            auto* const r = Insert ? graph.table().make(graph.changes().heap(), u) : graph.table().acquire(u);
-            record = reinterpret_cast<std::uint64_t>(r);
-        }
-        record = simt::shuffle(g.mask, record, g.leader);
-        simt::sync(g.mask);
-        return reinterpret_cast<device::graph_vertex*>(record);
+    /// Returns the record of the row's vertex; null if its segment found no memory.
+    [[nodiscard]] ORCHARD_FN device::graph_vertex* record_of(std::uint64_t start) const {
+        return graph.table().find(batch.source(batch.keys[start]));
     }
 
     /// Notes `n` edges that found no memory.
@@ -268,7 +282,7 @@ struct graph_merge : graph_merger<Property, Insert> {
             return 0;
         }
         const std::uint32_t n = this->compact(g, start);
-        return n == 0 ? 0 : this->merge(g, this->record_of(g, start), start, n);
+        return n == 0 ? 0 : this->merge(g, this->record_of(start), start, n);
     }
     /// A warp takes 32 keys at a time; its four tiles take the rows that begin there.
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -340,7 +354,7 @@ struct graph_merge_long : graph_merger<Property, Insert> {
         for (std::uint64_t i = at.global_warp(); i < count; i += at.threads() / simt::warp_size) {
             const std::uint64_t start = this->batch.long_rows[i];
             const std::uint32_t n = this->compact(g, start);
-            device::graph_vertex* const r = n == 0 ? nullptr : this->record_of(g, start);
+            device::graph_vertex* const r = n == 0 ? nullptr : this->record_of(start);
             if (r != nullptr && plan_hub(g, *r, start, n)) {
                 taken += g.leads() ? n : 0;
             } else if (n != 0) {

@@ -59,6 +59,12 @@ public:
         return to_status(simt::launch(on, shape(items), kernel));
     }
 
+    /// The same, which on CUDA does not wait for the kernel.
+    template <class Kernel>
+    [[nodiscard]] absl::Status enqueue(std::uint64_t items, const Kernel& kernel) const {
+        return to_status(simt::enqueue(on, shape(items), kernel));
+    }
+
     /// Frees the blocks of a table.
     absl::Status free_table(device::graph_table* table) const {
         constexpr std::uint64_t many = 1 << 16;
