@@ -3,123 +3,18 @@
 
 /// Graphs in a heap, against sets of edges on the host.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <orchard/graph.cuh>
-#include <random>
-#include <set>
-#include <utility>
 #include <vector>
 
-#include "tests/support/heap_fixture.hpp"
+#include "tests/containers/graph_fixture.hpp"
 
 namespace orchard::test {
 namespace {
 
-/// Random numbers of 32 bits.
-struct random_numbers {
-    using result_type = std::uint32_t;
-    std::mt19937 engine;
-    explicit random_numbers(std::uint32_t seed) : engine(seed) {}
-    static constexpr result_type min() { return 0; }
-    static constexpr result_type max() { return 0xffffffffu; }
-    result_type operator()() { return static_cast<result_type>(engine()); }
-};
-
-using graph_edge = std::pair<std::uint32_t, std::uint32_t>;
-using edge_set = std::set<graph_edge>;
-using edges_on_host = std::vector<graph_edge>;
-
-class containers_graph : public heap_contract {
-protected:
-    /// A batch with its memory.
-    template <class Property = no_property>
-    struct held_batch {
-        edge_list<Property> list;
-        edge_batch<Property> batch;
-    };
-    template <class Property = no_property>
-    held_batch<Property> batch_of(const edges_on_host& edges, bool undirected = false,
-                                  const std::vector<Property>& properties = {}) {
-        std::vector<std::uint32_t> sources;
-        std::vector<std::uint32_t> targets;
-        for (const auto& [u, v] : edges) {
-            sources.push_back(u);
-            targets.push_back(v);
-        }
-        held_batch<Property> made;
-        made.list.sources = array_of(sources);
-        made.list.targets = array_of(targets);
-        if (!properties.empty()) {
-            made.list.properties = array_of(properties);
-        }
-        made.batch = made.list.batch();
-        made.batch.undirected = undirected;
-        return made;
-    }
-    template <class Property>
-    batch_result insert(graph<Property>& g, const edges_on_host& edges, bool undirected = false) {
-        const auto held = batch_of<Property>(edges, undirected);
-        const auto done = g.insert(held.batch);
-        EXPECT_TRUE(done.ok()) << done.status();
-        return done.value_or(batch_result{});
-    }
-    template <class Property>
-    batch_result erase(graph<Property>& g, const edges_on_host& edges, bool undirected = false) {
-        const auto held = batch_of<Property>(edges, undirected);
-        const auto done = g.erase(held.batch);
-        EXPECT_TRUE(done.ok()) << done.status();
-        return done.value_or(batch_result{});
-    }
-    [[nodiscard]] bool has_few_segments() { return heap_segments() < 24; }
-    graph<> make_graph() {
-        auto made = graph<>::create(h());
-        EXPECT_TRUE(made.ok()) << made.status();
-        return *std::move(made);
-    }
-
-    /// Returns the edges of a CSR, and expects that its rows ascend.
-    template <class Property>
-    edge_set edges_of(const absl::StatusOr<csr_graph<Property>>& csr) {
-        edge_set all;
-        EXPECT_TRUE(csr.ok()) << csr.status();
-        if (!csr.ok()) {
-            return all;
-        }
-        const auto offsets = to_host(csr->offsets);
-        const auto targets = to_host(csr->targets);
-        EXPECT_EQ(offsets.back(), targets.size());
-        for (std::uint32_t u = 0; u + 1 < offsets.size(); ++u) {
-            for (std::uint64_t i = offsets[u]; i < offsets[u + 1]; ++i) {
-                EXPECT_TRUE(i == offsets[u] || targets[i - 1] < targets[i]) << "row " << u;
-                all.emplace(u, targets[i]);
-            }
-        }
-        return all;
-    }
-    void expect_edges(graph<>& g, const edge_set& wanted) {
-        EXPECT_EQ(edges_of(g.to_csr()), wanted);
-        const auto stats = g.stats();
-        ASSERT_TRUE(stats.ok()) << stats.status();
-        EXPECT_EQ(stats->edges, wanted.size());
-    }
-};
+class containers_graph : public graph_contract {};
 INSTANTIATE_TEST_SUITE_P(all, containers_graph, ::testing::ValuesIn(heap_cases()), case_name);
-
-/// Returns `count` random edges between `vertices` vertices, most of them at few.
-edges_on_host random_edges(random_numbers& random, std::uint32_t vertices, std::size_t count) {
-    edges_on_host edges(count);
-    for (auto& [u, v] : edges) {
-        u = random() % (random() % 4 == 0 ? vertices : 7);
-        v = random() % vertices;
-    }
-    return edges;
-}
 
 TEST_P(containers_graph, batches_do_what_a_set_does) {
     if (has_few_segments()) {
@@ -311,34 +206,6 @@ TEST_P(containers_graph, vertices_go_with_their_edges) {
     EXPECT_EQ(*g.vertices(), 300u);
 }
 
-/// What threads do with the edges that they have.
-enum class edge_call : int { add, remove, by_parity };  ///< `by_parity`: an edge to an odd vertex is removed
-
-/// Each thread adds or removes edges by itself; lanes take different branches.
-struct change_each {
-    graph_ref<> graph;
-    const std::uint32_t* sources;
-    const std::uint32_t* targets;
-    std::uint64_t count;
-    edge_call call;
-    simt::device_word<std::uint64_t>* results;  ///< of each kind
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
-            const std::uint32_t u = sources[i];
-            const std::uint32_t v = targets[i];
-            const bool adds = call == edge_call::add || (call == edge_call::by_parity && v % 2 == 0);
-            edge_result r = edge_result::no_change;
-            if (i % 5 != 0) {
-                r = adds ? graph.insert(u, v) : graph.erase(u, v);
-            } else {
-                r = adds ? graph.insert(u, v) : graph.erase(u, v);
-            }
-            results[static_cast<int>(r)].fetch_add<simt::order::relaxed>(1);
-        }
-    }
-};
-
 TEST_P(containers_graph, kernels_do_what_a_set_does) {
     if (has_few_segments()) {
         GTEST_SKIP() << "rows of each size take a segment of their own";
@@ -391,89 +258,6 @@ TEST_P(containers_graph, lanes_add_and_remove_at_once) {
         EXPECT_EQ(to_host(results)[2].load<simt::order::relaxed>(), 0u);
         ASSERT_NO_FATAL_FAILURE(expect_edges(g, wanted));
     }
-}
-
-TEST_P(containers_graph, snapshots_stay_as_they_are) {
-    if (has_few_segments()) {
-        GTEST_SKIP() << "rows of each size take a segment of their own";
-    }
-    auto g = make_graph();
-    edge_set now;
-    random_numbers random(19);
-    std::vector<graph_snapshot<>> snapshots;
-    std::vector<edge_set> then;
-    for (int round = 0; round < 7; ++round) {
-        const auto edges = random_edges(random, 5'000, 800);
-        if (round == 4) {  // by kernels
-            const auto held = batch_of(edges);
-            const auto results = array<simt::device_word<std::uint64_t>>(3);
-            launch({2, 64}, change_each{g.ref(), held.batch.sources, held.batch.targets, edges.size(), edge_call::add,
-                                        results.data()});
-        } else {
-            insert(g, edges);
-        }
-        now.insert(edges.begin(), edges.end());
-        edges_on_host half;
-        for (const graph_edge& e : now) {
-            if (random() % 3 == 0) {
-                half.push_back(e);
-            }
-        }
-        erase(g, half);
-        for (const graph_edge& e : half) {
-            now.erase(e);
-        }
-        if (round == 5) {  // the oldest goes first, and one in the middle
-            snapshots.erase(snapshots.begin());
-            then.erase(then.begin());
-            snapshots.erase(snapshots.begin() + 1);
-            then.erase(then.begin() + 1);
-        }
-        auto made = g.snapshot();
-        ASSERT_TRUE(made.ok()) << made.status();
-        snapshots.push_back(*std::move(made));
-        then.push_back(now);
-        for (std::size_t i = 0; i < snapshots.size(); ++i) {
-            ASSERT_EQ(edges_of(g.to_csr(snapshots[i])), then[i]) << round << " " << i;
-        }
-    }
-    EXPECT_EQ(g.clear().code(), absl::StatusCode::kFailedPrecondition);
-    const std::vector<std::uint32_t> hub{3};
-    ASSERT_TRUE(g.erase_vertices(array_of(hub).data(), 1).ok());
-    std::erase_if(now, [](const graph_edge& e) { return e.first == 3 || e.second == 3; });
-    expect_edges(g, now);
-    for (std::size_t i = 0; i < snapshots.size(); ++i) {
-        ASSERT_EQ(edges_of(g.to_csr(snapshots[i])), then[i]) << i;
-    }
-    snapshots.clear();
-    expect_edges(g, now);
-    EXPECT_TRUE(g.clear().ok());
-    expect_empty();
-}
-
-TEST_P(containers_graph, a_snapshot_may_outlive_its_graph) {
-    auto g = std::make_unique<graph<>>(make_graph());
-    insert(*g, {{1, 2}, {1, 3}});
-    auto snapshot = g->snapshot();
-    ASSERT_TRUE(snapshot.ok());
-    auto other = make_graph();
-    g.reset();
-    EXPECT_EQ(edges_of(other.to_csr(*snapshot)), edge_set()) << "the vertices are those of the other graph";
-    EXPECT_TRUE(other.reserve_vertices(4).ok());
-    EXPECT_EQ(edges_of(other.to_csr(*snapshot)), (edge_set{{1, 2}, {1, 3}}));
-}
-
-TEST_P(containers_graph, fifteen_snapshots_are_the_most) {
-    auto g = make_graph();
-    std::vector<graph_snapshot<>> snapshots;
-    for (int i = 0; i < 15; ++i) {
-        auto made = g.snapshot();
-        ASSERT_TRUE(made.ok()) << made.status();
-        snapshots.push_back(*std::move(made));
-    }
-    EXPECT_EQ(g.snapshot().status().code(), absl::StatusCode::kResourceExhausted);
-    snapshots.erase(snapshots.begin() + 7);
-    EXPECT_TRUE(g.snapshot().ok());
 }
 
 TEST_P(containers_graph, a_shortage_takes_some_and_the_rest_later) {
