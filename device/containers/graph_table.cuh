@@ -16,6 +16,9 @@
 ///
 ///     level           0              1               2
 ///     segments     | 0 .. 63 | 64 .. 191 | 192 .. 447 | ...
+///
+/// Rows in blocks of growing sizes, and batches that are sorted before they are merged, are those of Hornet (Busato,
+/// Green, Bombieri, Bader: HPEC 2018).
 
 #include <cstdint>
 #include <type_traits>

@@ -12,7 +12,7 @@
 ///     bytes_per_edge   `memory`: all that the heap holds; `blocks`: of the graph's blocks alone
 ///     wrong        results that are not those of compressed sparse rows
 ///
-/// `--operations N` takes 2^N vertices, 22 unless given. Half of the directions of `contains` are asked for.
+/// `--operations N` takes 2^N vertices, 22 unless given.
 
 #include <algorithm>
 #include <chrono>

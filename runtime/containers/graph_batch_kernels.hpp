@@ -82,8 +82,15 @@ struct graph_batch {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t target(std::uint64_t key) const {
         return static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits) - 1));
     }
+    // The merging kernels move keys within a row, while other warps look where rows begin: a key's source stays.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t key(std::uint64_t i) const {
+        return reinterpret_cast<const simt::device_word<std::uint64_t>*>(keys)[i].load<simt::order::relaxed>();
+    }
+    ORCHARD_INLINE void set_key(std::uint64_t i, std::uint64_t to) const {
+        reinterpret_cast<simt::device_word<std::uint64_t>*>(keys)[i].store<simt::order::relaxed>(to);
+    }
     [[nodiscard]] ORCHARD_INLINE bool begins_row(std::uint64_t i) const {
-        return i == 0 || source(keys[i - 1]) != source(keys[i]);
+        return i == 0 || source(key(i - 1)) != source(key(i));
     }
 };
 
@@ -195,12 +202,12 @@ struct graph_merger {
 
     /// Moves the edges of the row from `start` on that change it together, and returns their number.
     ORCHARD_FN std::uint32_t compact(const device::graph_group& g, std::uint64_t start) const {
-        const std::uint32_t u = batch.source(batch.keys[start]);
+        const std::uint32_t u = batch.source(batch.key(start));
         std::uint32_t n = 0;
         bool is_whole = true;
         for (std::uint64_t i = start; is_whole; i += g.size) {
             const std::uint64_t mine = i + g.rank;
-            const std::uint64_t key = mine < batch.count ? batch.keys[mine] : 0;
+            const std::uint64_t key = mine < batch.count ? batch.key(mine) : 0;
             const bool here = mine < batch.count && batch.source(key) == u;
             const std::uint32_t place = here ? batch.places[mine] : graph_batch::none;
             const std::uint32_t value = here && layout::has_property ? batch.values[mine] : 0;
@@ -210,7 +217,7 @@ struct graph_merger {
             simt::sync(g.mask);  // all have read
             const std::uint64_t to = start + n + static_cast<std::uint64_t>(simt::rank_in(changing));
             if (changes && to != mine) {
-                batch.keys[to] = key;
+                batch.set_key(to, key);
                 batch.places[to] = place;
                 if (layout::has_property) {
                     batch.values[to] = value;
@@ -224,7 +231,7 @@ struct graph_merger {
 
     /// Returns the record of the row's vertex; null if its segment found no memory.
     [[nodiscard]] ORCHARD_FN device::graph_vertex* record_of(std::uint64_t start) const {
-        return graph.table().find(batch.source(batch.keys[start]));
+        return graph.table().find(batch.source(batch.key(start)));
     }
 
     /// Notes `n` edges that found no memory.
@@ -268,9 +275,9 @@ struct graph_merge : graph_merger<Property, Insert> {
 
     ORCHARD_FN bool is_long(std::uint64_t start) const {
         const graph_batch& b = this->batch;
-        const std::uint32_t u = b.source(b.keys[start]);
+        const std::uint32_t u = b.source(b.key(start));
         return this->graph.degree(u) > short_degree ||
-               (start + short_part < b.count && b.source(b.keys[start + short_part]) == u);
+               (start + short_part < b.count && b.source(b.key(start + short_part)) == u);
     }
     /// Changes the row that begins at `start`, or lists it. Returns the edges taken, in the leader.
     ORCHARD_FN std::uint32_t change(const device::graph_group& g, std::uint64_t start) const {
