@@ -84,7 +84,7 @@ TEST_P(containers_graph_snapshot, snapshots_are_taken_while_kernels_add_edges) {
     }
     auto g = make_graph();
     random_numbers random(29);
-    const auto edges = random_edges(random, 500, 6'000);
+    const auto edges = random_edges(random, 500, 2'000);
     insert(g, {{499, 499}});
     const auto held = batch_of(edges);
     const auto results = array<simt::device_word<std::uint64_t>>(3);
