@@ -158,10 +158,10 @@ private:
             simt::sync(g.mask);  // all have read the row
         }
         if (g.leads()) {
-            unlock(r);
             if (Insert && result == edge_result::done) {
-                note_vertices((u > v ? u : v) + 1);
+                note_vertices((u > v ? u : v) + 1);  // before a snapshot can have the edge
             }
+            unlock(r);
         }
         return result;
     }

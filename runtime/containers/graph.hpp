@@ -243,7 +243,7 @@ public:
             return sums.status();
         }
         std::vector<detail::graph_sums> found(1);
-        absl::Status s = core_->run(std::max(*all, 1u), detail::graph_count{&core_->state()->table, sums->data()});
+        absl::Status s = core_->run(~std::uint32_t{0}, detail::graph_count{&core_->state()->table, sums->data()});
         if (s.ok()) {
             s.Update(sums->download(found));
         }

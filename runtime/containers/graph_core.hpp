@@ -111,6 +111,7 @@ public:
         }
         if (s.ok()) {
             s.Update(run(~std::uint32_t{0}, graph_snapshot_copy{state(), slot, number}));
+            s.Update(run(1, graph_snapshot_vertices{state(), slot}));
         }
         if (!s.ok()) {
             (void)close(slot);

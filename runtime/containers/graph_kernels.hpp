@@ -74,29 +74,40 @@ ORCHARD_FN void for_each_segment(const device::graph_table& table, simt::thread_
     }
 }
 
+/// Calls `act(u, record)` for all vertices of the segments that a table has; all threads of a grid, a warp a segment.
+template <class Act>
+ORCHARD_FN void for_each_record(const device::graph_table& table, simt::thread_position at, const Act& act) {
+    constexpr std::uint32_t vertices = 1u << device::graph_table::log_segment;
+    for (std::uint32_t k = 0; k < device::graph_table::max_levels; ++k) {
+        if (table.levels[k].load<simt::order::acquire>() <= device::graph_table::in_making) {
+            continue;
+        }
+        const std::uint32_t end = device::graph_table::end_of(k);
+        for (std::uint64_t s = device::graph_table::first_of(k) + at.global_warp(); s < end;
+             s += at.threads() / simt::warp_size) {
+            const auto first = static_cast<std::uint32_t>(s * vertices);
+            device::graph_vertex* const records = table.acquire(first);
+            for (auto i = static_cast<std::uint32_t>(simt::lane_id()); records != nullptr && i < vertices;
+                 i += simt::warp_size) {
+                act(first + i, records[i]);
+            }
+        }
+    }
+}
+
 /// Frees all runs, in the segments of the table.
 struct graph_free_runs {
     heap_ref heap;
     device::graph_table* table;
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        using device::graph_table;
-        constexpr std::uint32_t vertices = 1u << graph_table::log_segment;
-        for (std::uint32_t k = 0; k < graph_table::max_levels; ++k) {
-            if (table->levels[k].load<simt::order::acquire>() <= graph_table::in_making) {
-                continue;
+        for_each_record(*table, at, [&](std::uint32_t, device::graph_vertex& r) {
+            const std::uint64_t run = r.run.get();
+            if (run != 0) {
+                heap.free(device::graph_run::address(run));
+                r.run.set(0);
+                r.degree.set(0);
             }
-            const std::uint64_t first = std::uint64_t{graph_table::first_of(k)} * vertices;
-            const std::uint64_t end = std::uint64_t{graph_table::end_of(k)} * vertices;
-            for (std::uint64_t u = first + at.global_thread(); u < end; u += at.threads()) {
-                device::graph_vertex* const r = table->acquire(static_cast<std::uint32_t>(u));
-                const std::uint64_t run = r == nullptr ? 0 : r->run.get();
-                if (run != 0) {
-                    heap.free(device::graph_run::address(run));
-                    r->run.set(0);
-                    r->degree.set(0);
-                }
-            }
-        }
+        });
     }
 };
 struct graph_free_segments {
@@ -142,7 +153,6 @@ struct graph_snapshot_segments {
         if (at.global_thread() == 0) {
             // As in `graph_free_retired`, whose word this one may replace.
             state->oldest.store<simt::order::release>(oldest);
-            to.vertices.store<simt::order::relaxed>(state->table.vertices.load<simt::order::relaxed>());
         }
         for_each_segment(state->table, at, [&](std::uint32_t s, const device::graph_table::word& w) {
             if (w.load<simt::order::relaxed>() > device::graph_table::in_making &&
@@ -169,9 +179,17 @@ struct graph_snapshot_copy {
         }
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint32_t vertices = state->snapshots[slot].vertices.load<simt::order::relaxed>();
-        for (std::uint64_t u = at.global_thread(); u < vertices; u += at.threads()) {
-            copy(static_cast<std::uint32_t>(u));
+        for_each_record(state->snapshots[slot], at, [&](std::uint32_t u, device::graph_vertex&) { copy(u); });
+    }
+};
+/// Counts the vertices of a snapshot, after all records were copied: none of its edges leads to a vertex beyond.
+struct graph_snapshot_vertices {
+    device::graph_state* state;
+    std::uint32_t slot;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() == 0) {
+            const std::uint32_t vertices = state->table.vertices.load<simt::order::relaxed>();
+            state->snapshots[slot].vertices.store<simt::order::relaxed>(vertices);
         }
     }
 };
@@ -207,14 +225,10 @@ struct graph_count {
         std::uint64_t edges = 0;
         std::uint64_t row_bytes = 0;
         std::uint64_t table_bytes = 0;
-        const std::uint32_t vertices = table->vertices.load<simt::order::relaxed>();
-        for (std::uint64_t u = at.global_thread(); u < vertices; u += at.threads()) {
-            const device::graph_vertex* const r = table->find(static_cast<std::uint32_t>(u));
-            if (r != nullptr) {
-                edges += r->degree.get();
-                row_bytes += device::graph_run::bytes(r->run.get());
-            }
-        }
+        for_each_record(*table, at, [&](std::uint32_t, const device::graph_vertex& r) {
+            edges += r.degree.get();
+            row_bytes += device::graph_run::bytes(r.run.get());
+        });
         for_each_segment(*table, at, [&](std::uint32_t, const device::graph_table::word& w) {
             const bool is_there = w.load<simt::order::relaxed>() > device::graph_table::in_making;
             table_bytes += sizeof(w) + (is_there ? device::graph_table::bytes_of_segment : 0);

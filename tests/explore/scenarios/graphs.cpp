@@ -58,6 +58,7 @@ public:
         detail::graph_snapshot_segments{heap.ref, state_, slot, oldest(), &failures_}(alone);
         const graph_view<> view(&state_->snapshots[slot]);
         copy_records(slot, number);
+        detail::graph_snapshot_vertices{state_, slot}(alone);
         const std::vector<std::uint32_t> first = read(view);
         simt::pause(heap.s.pick(4) * 1'000);
         heap.s.check(read(view) == first, "a snapshot changed");
@@ -122,6 +123,7 @@ private:
             for (std::uint32_t i = 0; i < row.size(); ++i) {
                 const std::uint32_t v = row[i];
                 heap.s.check(v < graphs_targets && (i == 0 || all.back() < v), "a row does not ascend");
+                heap.s.check(u < view.vertices() && v < view.vertices(), "a vertex that is not counted");
                 all.push_back(v);
             }
             all.push_back(graphs_targets);
