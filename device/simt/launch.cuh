@@ -120,6 +120,20 @@ inline launch_result to_result(cudaError_t error) {
     return result;
 }
 
+/// Launches the kernel on the executor's stream. Returns errors of this launch alone, such as a wrong shape. `<<<>>>`
+/// would leave them to `cudaGetLastError`, which also returns what an earlier call of this thread has left; the kernel
+/// would then run, and nothing wait for it. Errors of the running kernel appear when the stream is waited for.
+template <class Kernel>
+cudaError_t enqueue_on_cuda(const executor& on, grid shape, const Kernel& kernel) {
+    void* arguments[] = {const_cast<void*>(static_cast<const void*>(&kernel))};  // the driver copies it, and only reads
+    const cudaError_t launched = cudaLaunchKernel(entry_of<Kernel>(), dim3(shape.blocks), dim3(shape.threads_per_block),
+                                                  arguments, 0, static_cast<cudaStream_t>(on.stream));
+    if (launched != cudaSuccess) {
+        (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
+    }
+    return launched;
+}
+
 /// Launches the kernel on the executor's stream, and waits for this stream alone. Returns the driver's error if there
 /// is one.
 template <class Kernel>
@@ -132,15 +146,7 @@ launch_result launch_on_cuda(const executor& on, grid shape, const Kernel& kerne
     // A pair whose events could not be made measures nothing.
     event_pair events(on.timed);
     events.begin(stream);
-    void* arguments[] = {const_cast<void*>(static_cast<const void*>(&kernel))};  // the driver copies it, and only reads
-    // Returns errors of this launch alone, such as a wrong shape. `<<<>>>` would leave them to `cudaGetLastError`,
-    // which also returns what an earlier call of this thread has left; the kernel would then run, and nothing wait for
-    // it. Errors of the running kernel appear when the stream is waited for.
-    const cudaError_t launched =
-        cudaLaunchKernel(entry_of<Kernel>(), dim3(shape.blocks), dim3(shape.threads_per_block), arguments, 0, stream);
-    if (launched != cudaSuccess) {
-        (void)cudaGetLastError();  // the error is reported here and must not be reported again by the next call
-    }
+    const cudaError_t launched = enqueue_on_cuda(on, shape, kernel);
     events.end(stream);
     launch_result result = to_result(launched == cudaSuccess ? cudaStreamSynchronize(stream) : launched);
     result.microseconds = result.ok ? events.microseconds() : 0;
@@ -175,6 +181,21 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     refused.error = "this build has no CUDA support; use the emulated device";
     return refused;
 #endif
+}
+
+/// Launches `kernel`, and on CUDA does not wait until it has ended: errors of the running kernel appear at the next
+/// call that waits for the stream. On the emulated device it is `launch`. Launch watches are not told of it on CUDA.
+template <class Kernel>
+launch_result enqueue(const executor& on, grid shape, const Kernel& kernel) {
+#if ORCHARD_CUDA_SOURCE
+    if (on.kind == device_kind::cuda) {
+        static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
+        const current_device here(on.device);
+        return detail::to_result(here.error() != cudaSuccess ? here.error()
+                                                             : detail::enqueue_on_cuda(on, shape, kernel));
+    }
+#endif
+    return launch(on, shape, kernel);
 }
 
 /// Loads `Kernel` on the executor's GPU now, so that its first launch does not wait for running kernels (the driver

@@ -85,7 +85,12 @@ namespace orchard::simt::mutation {
     X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")                                 \
     X(scan_leave, "a scan leaves an index after the first look, although there is a slab")                             \
     X(maker_deadline, "a group waits for ever for a slab whose maker has stopped")                                     \
-    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")
+    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")   \
+    X(graph_lock, "the lock of a vertex does not acquire what its last owner wrote")                                   \
+    X(graph_look, "an edge is looked for before its vertex is locked, so that two calls add it")                       \
+    X(graph_in_place, "a row that an open snapshot has is changed in place")                                           \
+    X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
+    X(graph_retire, "a run that an open snapshot has is freed when it is replaced")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -99,6 +99,11 @@ constexpr finder finders[] = {
     {fault::acknowledgement, "any_options", 100},
     {fault::store_order, "any_options", 100},
     {fault::store_spill, "any_options", 100},
+    {fault::graph_lock, "graphs", 500},
+    {fault::graph_look, "graphs", 500},
+    {fault::graph_in_place, "graphs", 500},
+    {fault::graph_close, "graphs", 500},
+    {fault::graph_retire, "graphs", 500},
     {fault::copy_spare, "any_options", 200},
     {fault::maker_deadline, "any_options", 200},
 };

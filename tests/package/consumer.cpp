@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory_resource>
 #include <orchard/device.cuh>
+#include <orchard/graph.cuh>
 #include <orchard/heap.hpp>
 #include <orchard/neighbours/memory_resource.hpp>
 #include <string>

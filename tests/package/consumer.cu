@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <orchard/device.cuh>
+#include <orchard/graph.cuh>
 #include <orchard/heap.hpp>
 
 namespace {

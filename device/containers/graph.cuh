@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `graph_ref`: a graph in a heap, whose edges kernels add and remove. docs/containers.md describes the whole.
+///
+///     insert, erase      one edge of each lane; the lanes of a group work on one lane's edge after the other
+///       change             finds the record, takes its lock, and looks for the edge
+///         graph_rows         moves the row's edges: graph_change.cuh
+///     neighbours, ...    graph_row.cuh
+
+#include <cstdint>
+
+#include "device/containers/graph_change.cuh"
+
+namespace orchard {
+
+/// What became of an edge that a call was to add or to remove.
+enum class edge_result : std::uint32_t {
+    done,       ///< it was added, or removed
+    no_change,  ///< it was there already, or was not there
+    no_memory,  ///< the heap had no memory, which it records; the graph is as before
+};
+
+/// The view of a `graph` in kernels, which reads it and changes it. Trivially copyable; pass it by value. It is valid
+/// while the graph lives.
+///
+/// Any threads of any kernels may add and remove edges at the same time, in any divergence, beside readers of
+/// snapshots. What reads the graph itself (`graph_view`) runs while no thread changes it: in another kernel on the same
+/// stream, or on a snapshot.
+template <class Property = no_property>
+class graph_ref : public graph_view<Property> {
+    using rows = device::graph_rows<Property>;
+    using layout = device::graph_layout<Property>;
+
+public:
+    /// The greatest number of a vertex.
+    static constexpr std::uint32_t max_vertex = 0xfffffffeu;
+
+    graph_ref() = default;
+    ORCHARD_FN graph_ref(const heap_ref& heap, device::graph_state* state)
+        : graph_view<Property>(&state->table), rows_{heap, state} {}
+
+    /// Adds the edge from `u` to `v`, with a property. If the edge is there already it keeps its property. `u`, `v` <=
+    /// `max_vertex`.
+    ///
+    /// Cost: the lanes that call it together work on one lane's edge after the other: a lock (two atomics), log2(d)
+    /// loads for a vertex of `d` edges, and on average d / 2 edges that they move; `malloc` and `free` each time that d
+    /// has grown by an eighth. It waits for other calls that change edges of `u`.
+    ORCHARD_FN edge_result insert(std::uint32_t u, std::uint32_t v, const Property& property = {}) const {
+        const auto put = [&](std::uint32_t, std::uint64_t run, std::uint32_t place, std::uint32_t target) {
+            layout::targets(run)[place].set(target);
+            if constexpr (layout::has_property) {
+                simt::touched(layout::properties(run)[place]) = property;
+            }
+        };
+        return for_each_lane<true>(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
+            return change<true>(g, uu, vv, put);
+        });
+    }
+
+    /// Removes the edge from `u` to `v`. Cost: as `insert`. It needs memory only if an open snapshot has the edges of
+    /// `u`.
+    ORCHARD_FN edge_result erase(std::uint32_t u, std::uint32_t v) const {
+        const auto put = [](std::uint32_t, std::uint64_t, std::uint32_t, std::uint32_t) {};
+        return for_each_lane<false>(u, v, [&](const device::graph_group& g, std::uint32_t uu, std::uint32_t vv) {
+            return change<false>(g, uu, vv, put);
+        });
+    }
+
+    /// For the host's kernels.
+    [[nodiscard]] ORCHARD_INLINE const rows& changes() const { return rows_; }
+    [[nodiscard]] ORCHARD_INLINE device::graph_table& table() const { return *this->table_; }
+
+    /// Takes and releases the lock of a record. One lane.
+    ORCHARD_FN static void lock(device::graph_vertex& r) {
+        for (;;) {
+            simt::mutation::weaken_next(simt::mutation::fault::graph_lock);
+            // Pairs with the release of `unlock`.
+            if ((r.lock.template fetch_or<simt::order::acquire>(1) & 1) == 0) {
+                return;
+            }
+            do {
+                simt::pause(100);
+            } while ((r.lock.template load<simt::order::relaxed>() & 1) != 0);
+        }
+    }
+    /// @param copied  the number of the last snapshot that has the row
+    ORCHARD_FN static void unlock(device::graph_vertex& r, std::uint32_t copied) {
+        r.lock.template store<simt::order::release>(copied << 1);
+    }
+    ORCHARD_FN static void unlock(device::graph_vertex& r) {
+        unlock(r, r.lock.template load<simt::order::relaxed>() >> 1);
+    }
+
+private:
+    /// Calls `act(group, u, v)` for the edge of each lane that is here, one after the other, with that lane as the
+    /// leader. Returns the result of the calling lane's edge. Lanes that add edges and lanes that remove some are never
+    /// in one group, even if they meet here.
+    template <bool Insert, class Act>
+    ORCHARD_FN edge_result for_each_lane(std::uint32_t u, std::uint32_t v, const Act& act) const {
+        const std::uint64_t call = reinterpret_cast<std::uint64_t>(&rows_.state()) | (Insert ? 1 : 0);
+        const simt::lane_mask here = simt::match(simt::converge(), call);
+        edge_result mine = edge_result::no_memory;
+        for (simt::lane_mask left = here; left != 0; left &= left - 1) {
+            const int lane = simt::lowest_bit(left);
+            const device::graph_group g = device::graph_group::of(here, lane);
+            const std::uint32_t uu = simt::shuffle(here, u, lane);
+            const std::uint32_t vv = simt::shuffle(here, v, lane);
+            const edge_result result = act(g, uu, vv);
+            mine = g.leads() ? result : mine;
+        }
+        return mine;
+    }
+
+    /// Adds or removes one edge. All lanes of the group; the leader has the edge, and writes it by `put`.
+    template <bool Insert, class Put>
+    ORCHARD_FN edge_result change(const device::graph_group& g, std::uint32_t u, std::uint32_t v,
+                                  const Put& put) const {
+        std::uint64_t record = 0;
+        if (g.leads() && u <= max_vertex && v <= max_vertex) {
+            auto* const r = Insert ? this->table_->make(rows_.heap(), u) : this->table_->acquire(u);
+            record = reinterpret_cast<std::uint64_t>(r);
+        }
+        record = simt::shuffle(g.mask, record, g.leader);
+        if (record == 0) {
+            return Insert ? edge_result::no_memory : edge_result::no_change;
+        }
+        auto& r = *simt::global_pointer<device::graph_vertex>(record);
+        std::uint32_t early = 0;
+        if (simt::mutation::is(simt::mutation::fault::graph_look) && g.leads()) {
+            lock(r);
+            early = rows::open(r).edges().contains(v) ? 1 : 2;
+            unlock(r);
+        }
+        if (g.leads()) {
+            lock(r);
+        }
+        simt::sync(g.mask);
+        const graph_row<Property> edges = rows::open(r).edges();
+        const std::uint32_t place = edges.lower_bound(v);
+        bool is_there = place < edges.size() && edges[place] == v;
+        if (simt::mutation::is(simt::mutation::fault::graph_look)) {
+            is_there = simt::shuffle(g.mask, early, g.leader) == 1;
+        }
+        edge_result result = edge_result::no_change;
+        if (is_there != Insert) {
+            const auto at = [place](std::uint32_t) { return place; };
+            bool done = false;
+            if constexpr (Insert) {
+                const auto write = [&](std::uint32_t k, std::uint64_t run, std::uint32_t to) { put(k, run, to, v); };
+                done = rows_.insert(g, r, 1, at, write);
+            } else {
+                done = rows_.remove(g, r, 1, at);
+            }
+            result = done ? edge_result::done : edge_result::no_memory;
+        } else {
+            simt::sync(g.mask);  // all have read the row
+        }
+        if (g.leads()) {
+            if (Insert && result == edge_result::done) {
+                note_vertices((u > v ? u : v) + 1);  // before a snapshot can have the edge
+            }
+            unlock(r);
+        }
+        return result;
+    }
+    /// Raises the number of vertices, mostly without an atomic.
+    ORCHARD_INLINE void note_vertices(std::uint32_t count) const {
+        if (this->table_->vertices.load_cached() < count) {
+            this->table_->vertices.template raise<simt::order::relaxed>(count);
+        }
+    }
+
+    rows rows_;
+};
+
+static_assert(std::is_trivially_copyable_v<graph_ref<>>);
+
+}  // namespace orchard

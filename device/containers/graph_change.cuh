@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Changes of the edges of one vertex, by a group of lanes together. The caller has the row to itself.
+///
+/// Fresh edges are given by ascending positions: `at(k)` is the place in the old row before which fresh edge `k` goes,
+/// so that old edge i moves by the number of positions that are not above i.
+///
+///     old row       10  20  30  40             new edges 15, 16, 50: positions 1, 1, 4
+///     moves by       0   2   2   2
+///     new row       10  15  16  20  30  40  50
+///
+/// If the run has room, and no snapshot reads it, the edges move within it, the last first. Otherwise they are copied
+/// into another run. Removals are the mirror image: edge i moves down by the number of positions below it.
+
+#include <cstdint>
+
+#include "device/containers/graph_row.cuh"
+#include "device/group/leader.cuh"
+#include "device/simt/mutation.cuh"
+
+namespace orchard::device {
+
+/// Lanes that work together. `rank` counts from the leader on, which may be any lane of the mask.
+struct graph_group {
+    simt::lane_mask mask;
+    int leader;
+    std::uint32_t rank;
+    std::uint32_t size;
+
+    [[nodiscard]] ORCHARD_INLINE static graph_group of(simt::lane_mask mask, int leader) {
+        const auto size = static_cast<std::uint32_t>(simt::popcount(mask));
+        const auto own = static_cast<std::uint32_t>(simt::rank_in(mask));
+        const auto first = static_cast<std::uint32_t>(simt::popcount(mask & ((simt::lane_mask{1} << leader) - 1)));
+        return {mask, leader, own >= first ? own - first : own + size - first, size};
+    }
+    [[nodiscard]] ORCHARD_INLINE static graph_group of(simt::lane_mask mask) { return of(mask, simt::leader_of(mask)); }
+    [[nodiscard]] ORCHARD_INLINE bool leads() const { return rank == 0; }
+};
+
+/// The run that a row moves to, and what is needed to retire the old one.
+struct graph_move {
+    std::uint64_t run = 0;              ///< the run of the changed row: the old one, or another one
+    graph_retired_run* note = nullptr;  ///< of the old run, if a snapshot has it
+    bool fits = false;                  ///< there was memory
+};
+
+/// The rows of a graph, as calls change them. Trivially copyable.
+template <class Property>
+class graph_rows {
+public:
+    using layout = graph_layout<Property>;
+
+    graph_rows() = default;
+    ORCHARD_FN graph_rows(const heap_ref& heap, graph_state* state) : heap_{heap}, state_{state} {}
+
+    /// A row as it is.
+    struct row {
+        std::uint64_t run;
+        std::uint32_t degree;
+        [[nodiscard]] ORCHARD_INLINE std::uint32_t capacity() const { return layout::capacity(graph_run::bytes(run)); }
+        [[nodiscard]] ORCHARD_INLINE graph_row<Property> edges() const { return graph_row<Property>(run, degree); }
+    };
+    [[nodiscard]] ORCHARD_INLINE static row open(const graph_vertex& v) { return {v.run.get(), v.degree.get()}; }
+
+    /// Inserts `n` > 0 edges: edge k goes before edge `at(k)` of the old row, and `put(k, target, property)` writes it.
+    /// Returns false, and changes nothing, without memory. All lanes of the group.
+    template <class At, class Put>
+    ORCHARD_FN bool insert(const graph_group& g, graph_vertex& v, std::uint32_t n, const At& at, const Put& put) const {
+        const row old = open(v);
+        const graph_move to = begin(g, v, old, std::uint64_t{old.degree} + n);
+        if (!to.fits) {
+            return false;
+        }
+        if (to.run == old.run) {
+            shift_up(g, old, n, at);
+        } else {
+            copy_up(old, to.run, g.rank, g.size, n, at);
+        }
+        put_all(to.run, g.rank, g.size, n, at, put);
+        simt::sync(g.mask);  // all have read the old run and written the new one
+        if (g.leads()) {
+            end(v, old, to, old.degree + n);
+        }
+        return true;
+    }
+
+    /// Removes the `n` > 0 edges at the places `at(k)`, which ascend. Returns false, and changes nothing, if a snapshot
+    /// has the run and there is no memory for another one. All lanes of the group.
+    template <class At>
+    ORCHARD_FN bool remove(const graph_group& g, graph_vertex& v, std::uint32_t n, const At& at) const {
+        const row old = open(v);
+        const graph_move to = begin(g, v, old, old.degree - n);
+        if (!to.fits) {
+            return false;
+        }
+        if (to.run == old.run) {
+            shift_down(g, old, n, at);
+        } else if (to.run != 0) {
+            copy_down(old, to.run, g.rank, g.size, n, at);
+        }
+        simt::sync(g.mask);  // as in `insert`
+        if (g.leads()) {
+            end(v, old, to, old.degree - n);
+        }
+        return true;
+    }
+
+    /// Removes the edges whose target `drop(target)` is true for. Returns their number; `failed` if a snapshot has the
+    /// run and there is no memory. All lanes of the group.
+    static constexpr std::uint32_t failed = 0xffffffffu;
+    template <class Drop>
+    ORCHARD_FN std::uint32_t remove_if(const graph_group& g, graph_vertex& v, const Drop& drop) const {
+        const row old = open(v);
+        std::uint32_t n = 0;
+        for (std::uint32_t i = 0; i < old.degree; i += g.size) {
+            n += simt::popcount(simt::ballot(g.mask, i + g.rank < old.degree && drop(old.edges()[i + g.rank])));
+        }
+        if (n == 0) {
+            return 0;
+        }
+        const graph_move to = begin(g, v, old, old.degree - n);
+        if (!to.fits) {
+            return failed;
+        }
+        std::uint32_t kept = 0;
+        for (std::uint32_t i = 0; i < old.degree && to.run != 0; i += g.size) {
+            const bool here = i + g.rank < old.degree;
+            const std::uint32_t target = here ? old.edges()[i + g.rank] : 0;
+            const held held_property = here ? load_property(old.run, i + g.rank) : held{};
+            // The lanes of a group that does not begin at its lowest lane would have to be sorted by rank.
+            const simt::lane_mask keep = simt::ballot(g.mask, here && !drop(target));
+            simt::sync(g.mask);  // all have read
+            if ((keep >> simt::lane_id() & 1) != 0) {
+                const std::uint32_t place = kept + static_cast<std::uint32_t>(simt::rank_in(keep));
+                layout::targets(to.run)[place].set(target);
+                store_property(to.run, place, held_property);
+            }
+            kept += static_cast<std::uint32_t>(simt::popcount(keep));
+        }
+        simt::sync(g.mask);
+        if (g.leads()) {
+            end(v, old, to, old.degree - n);
+        }
+        return n;
+    }
+
+    // The parts of `insert` and `remove`, for rows that several warps copy.
+
+    /// Finds a run for `degree` edges. All lanes of the group.
+    ORCHARD_FN graph_move begin(const graph_group& g, graph_vertex& v, const row& old, std::uint64_t degree,
+                                bool in_place = true) const {
+        std::uint64_t run = 0;
+        std::uint64_t note = 0;
+        std::uint32_t fits = 0;
+        if (g.leads()) {
+            const graph_move to = choose(v, old, degree, in_place);
+            run = to.run;
+            note = reinterpret_cast<std::uint64_t>(to.note);
+            fits = to.fits ? 1 : 0;
+        }
+        run = simt::shuffle(g.mask, run, g.leader);
+        note = simt::shuffle(g.mask, note, g.leader);
+        fits = simt::shuffle(g.mask, fits, g.leader);
+        simt::sync(g.mask);  // what `malloc` has acquired
+        return {run, reinterpret_cast<graph_retired_run*>(note), fits != 0};
+    }
+
+    /// Copies the old edges into another run; thread `first` of `step` threads, each of which calls it.
+    template <class At>
+    ORCHARD_FN static void copy_up(const row& old, std::uint64_t to, std::uint32_t first, std::uint32_t step,
+                                   std::uint32_t n, const At& at) {
+        for (std::uint32_t i = first; i < old.degree; i += step) {
+            copy_edge(old.run, i, to, i + up_to(n, at, i));
+        }
+    }
+    template <class At>
+    ORCHARD_FN static void copy_down(const row& old, std::uint64_t to, std::uint32_t first, std::uint32_t step,
+                                     std::uint32_t n, const At& at) {
+        for (std::uint32_t i = first; i < old.degree; i += step) {
+            const std::uint32_t through = up_to(n, at, i);
+            if (through == 0 || at(through - 1) != i) {
+                copy_edge(old.run, i, to, i - through);
+            }
+        }
+    }
+    /// Writes the new edges; thread `first` of `step` threads.
+    template <class At, class Put>
+    ORCHARD_FN static void put_all(std::uint64_t run, std::uint32_t first, std::uint32_t step, std::uint32_t n,
+                                   const At& at, const Put& put) {
+        for (std::uint32_t k = first; k < n; k += step) {
+            put(k, run, at(k) + k);
+        }
+    }
+    /// Makes the changed row the vertex's, and frees or retires the old run. One thread, when all others have ended
+    /// their parts.
+    ORCHARD_NOINLINE void end(graph_vertex& v, const row& old, const graph_move& to, std::uint32_t degree) const {
+        v.degree.set(degree);
+        if (to.run == old.run) {
+            return;
+        }
+        v.run.set(to.run);
+        if (to.note != nullptr) {
+            const std::uint32_t word = v.lock.template load<simt::order::relaxed>();
+            retire(v, to.note, old.run, word >> 1);
+            v.lock.template store<simt::order::relaxed>(word & 1);  // no snapshot has the new run
+        } else if (old.run != 0) {
+            heap_.free(graph_run::address(old.run));
+        }
+    }
+
+    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return heap_; }
+    [[nodiscard]] ORCHARD_INLINE graph_state& state() const { return *state_; }
+
+private:
+    /// A property, or nothing.
+    struct nothing {};
+    using held = std::conditional_t<layout::has_property, Property, nothing>;
+    ORCHARD_INLINE static held load_property([[maybe_unused]] std::uint64_t run, [[maybe_unused]] std::uint32_t i) {
+        if constexpr (layout::has_property) {
+            return simt::touched(layout::properties(run)[i]);
+        } else {
+            return {};
+        }
+    }
+    ORCHARD_INLINE static void store_property([[maybe_unused]] std::uint64_t run, [[maybe_unused]] std::uint32_t i,
+                                              [[maybe_unused]] const held& p) {
+        if constexpr (layout::has_property) {
+            simt::touched(layout::properties(run)[i]) = p;
+        }
+    }
+    ORCHARD_INLINE static void copy_edge(std::uint64_t from, std::uint32_t i, std::uint64_t to, std::uint32_t place) {
+        layout::targets(to)[place].set(layout::targets(from)[i].get());
+        store_property(to, place, load_property(from, i));
+    }
+
+    /// Returns how many of the `n` positions are not above `i`.
+    template <class At>
+    ORCHARD_FN static std::uint32_t up_to(std::uint32_t n, const At& at, std::uint32_t i) {
+        std::uint32_t first = 0;
+        while (n != 0) {
+            const std::uint32_t half = n / 2;
+            const bool below = at(first + half) <= i;
+            first = below ? first + half + 1 : first;
+            n = below ? n - half - 1 : half;
+        }
+        return first;
+    }
+
+    /// Edges that a lane moves at a time, so that its loads overlap.
+    static constexpr std::uint32_t at_once = 4;
+
+    /// Moves the old edges up within their run, the last first. What one round writes was read in this one or before.
+    template <class At>
+    ORCHARD_FN static void shift_up(const graph_group& g, const row& old, std::uint32_t n, const At& at) {
+        const std::uint32_t first = at(0);
+        std::uint32_t end = old.degree;
+        while (end > first) {
+            const std::uint32_t most = g.size * at_once;
+            const std::uint32_t begin = end - first < most ? first : end - most;
+            std::uint32_t target[at_once];
+            held property[at_once];
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < at_once; ++j) {
+                const std::uint32_t i = begin + j * g.size + g.rank;
+                target[j] = i < end ? layout::targets(old.run)[i].get() : 0;
+                property[j] = i < end ? load_property(old.run, i) : held{};
+            }
+            simt::sync(g.mask);  // all have read
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < at_once; ++j) {
+                const std::uint32_t i = begin + j * g.size + g.rank;
+                if (i < end) {
+                    const std::uint32_t place = i + up_to(n, at, i);
+                    layout::targets(old.run)[place].set(target[j]);
+                    store_property(old.run, place, property[j]);
+                }
+            }
+            end = begin;
+        }
+    }
+    /// Moves the edges that stay down, the first first.
+    template <class At>
+    ORCHARD_FN static void shift_down(const graph_group& g, const row& old, std::uint32_t n, const At& at) {
+        for (std::uint32_t begin = at(0); begin < old.degree; begin += g.size * at_once) {
+            std::uint32_t target[at_once];
+            held property[at_once];
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < at_once; ++j) {
+                const std::uint32_t i = begin + j * g.size + g.rank;
+                target[j] = i < old.degree ? layout::targets(old.run)[i].get() : 0;
+                property[j] = i < old.degree ? load_property(old.run, i) : held{};
+            }
+            simt::sync(g.mask);  // all have read
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < at_once; ++j) {
+                const std::uint32_t i = begin + j * g.size + g.rank;
+                const std::uint32_t through = i < old.degree ? up_to(n, at, i) : 0;
+                if (i < old.degree && (through == 0 || at(through - 1) != i)) {
+                    layout::targets(old.run)[i - through].set(target[j]);
+                    store_property(old.run, i - through, property[j]);
+                }
+            }
+        }
+    }
+
+    /// Returns whether an open snapshot has the run of `v`. A snapshot raises `oldest` from 0 before it takes the lock
+    /// of `v`; when it has been closed, its readers' loads come before the stores of the caller.
+    [[nodiscard]] ORCHARD_FN bool is_shared(const graph_vertex& v, const row& old) const {
+        const std::uint32_t copied = v.lock.template load<simt::order::relaxed>() >> 1;
+        if (old.run == 0 || copied == 0 || simt::mutation::is(simt::mutation::fault::graph_in_place)) {
+            return false;
+        }
+        simt::mutation::weaken_next(simt::mutation::fault::graph_close);
+        // Pairs with the release in `graph_free_retired`.
+        const std::uint32_t oldest = state_->oldest.template load<simt::order::acquire>();
+        return oldest != 0 && copied >= oldest;
+    }
+
+    /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
+    /// lane.
+    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree,
+                                       bool in_place) const {
+        const bool shared = is_shared(v, old);
+        graph_retired_run* note = nullptr;
+        if (shared) {
+            note = static_cast<graph_retired_run*>(heap_.malloc(sizeof(graph_retired_run)));
+            if (note == nullptr) {
+                return {};
+            }
+        }
+        if (degree == 0) {
+            return {0, note, true};
+        }
+        const std::uint32_t wanted = layout::class_for(degree);
+        const bool too_small = degree > old.capacity();
+        const bool too_large = graph_run::bytes_of(wanted) <= graph_run::bytes(old.run) / 2;
+        if (!shared && !too_small && !too_large && in_place) {
+            return {old.run, nullptr, true};
+        }
+        void* p = nullptr;
+        std::uint32_t size_class = wanted;
+        if (degree <= 0xfffffffeu) {
+            p = heap_.malloc(graph_run::bytes_of(size_class));
+        }
+        if (p != nullptr) {
+            return {graph_run::pack(p, size_class), note, true};
+        }
+        if (!shared && !too_small && in_place) {
+            return {old.run, nullptr, true};  // it stays too large
+        }
+        if (note != nullptr) {
+            heap_.free(note);
+        }
+        return {};
+    }
+
+    /// Notes that snapshots up to number `snapshot` may read `run`.
+    ORCHARD_FN void retire(const graph_vertex& v, graph_retired_run* note, std::uint64_t run,
+                           std::uint32_t snapshot) const {
+        if (simt::mutation::is(simt::mutation::fault::graph_retire)) {
+            heap_.free(note);
+            heap_.free(graph_run::address(run));
+            return;
+        }
+        note->set(graph_retired_run::run, run);
+        note->set(graph_retired_run::snapshot, snapshot);
+        push_retired(note, static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&v) / sizeof(v)));
+    }
+
+public:
+    /// Puts a note on one of the stacks.
+    ORCHARD_FN void push_retired(graph_retired_run* note, std::uint32_t list) const {
+        auto& head = state_->retired[list % graph_state::retired_lists];
+        std::uint64_t found = head.template load<simt::order::relaxed>();
+        do {
+            note->set(graph_retired_run::next, found);
+            // Pairs with the acquire of the thread that takes the stack.
+        } while (!head.template compare_exchange<simt::order::release>(found, reinterpret_cast<std::uint64_t>(note)));
+    }
+    /// Frees the runs of stack `list` that no snapshot from number `oldest` on has; all if `oldest` is 0. Any thread.
+    ORCHARD_FN void free_retired(std::uint32_t list, std::uint32_t oldest) const {
+        std::uint64_t at = state_->retired[list].template exchange<simt::order::acquire>(0);
+        while (at != 0) {
+            auto* const note = reinterpret_cast<graph_retired_run*>(at);
+            at = note->get(graph_retired_run::next);
+            if (oldest == 0 || note->get(graph_retired_run::snapshot) < oldest) {
+                heap_.free(graph_run::address(note->get(graph_retired_run::run)));
+                heap_.free(note);
+            } else {
+                push_retired(note, list);
+            }
+        }
+    }
+
+private:
+    heap_ref heap_;
+    graph_state* state_ = nullptr;
+};
+
+}  // namespace orchard::device

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The words of a graph in memory: the table of its vertices, and the runs that hold their edges.
+///
+/// A vertex is a record of 16 B. Its edges lie in one block of the heap, the run, sorted by target and without gaps:
+///
+///     record     | lock | degree |        run         |          a run of a graph with properties
+///                  4 B     4 B     8 B: address, size      | targets, 4 B each ... | properties ... |
+///                                   |                        0      capacity - 1     0  capacity - 1
+///                                   +----------------------> ^
+///
+/// Records lie in segments of 4,096, which are blocks of the heap, too, made when one of their vertices gets its first
+/// edge. They never move. Arrays of their addresses hang in `levels`, each twice as long as the one before:
+///
+///     level           0              1               2
+///     segments     | 0 .. 63 | 64 .. 191 | 192 .. 447 | ...
+///
+/// Rows in blocks of growing sizes, and batches that are sorted before they are merged, are those of Hornet (Busato,
+/// Green, Bombieri, Bader: HPEC 2018).
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/heap_ref.cuh"
+#include "device/simt/atomic.cuh"
+#include "device/simt/lane.cuh"
+#include "uvm/geometry/size_classes.hpp"
+
+namespace orchard {
+
+/// The property of an edge that has none.
+struct no_property {};
+
+namespace device {
+
+/// The record of a vertex; all zero is a vertex without edges.
+struct graph_vertex {
+    /// Bit 0: a call changes the row. The others: the number of the last snapshot that has copied the record since the
+    /// run was made; 0 if none has.
+    simt::device_word<std::uint32_t> lock;
+    simt::plain<std::uint32_t> degree;
+    simt::plain<std::uint64_t> run;  ///< `graph_run`; 0 if there are no edges
+};
+static_assert(sizeof(graph_vertex) == 16);
+
+/// The word of a run: its address and its size, which is a page class of the heap, or continues their row.
+///
+///     bit    63 ... 48     47 ... 0
+///            size class    address / 16
+struct graph_run {
+    static constexpr std::uint32_t address_bits = 48;
+
+    /// Returns the class of the smallest runs of at least `bytes` > 0 bytes: that of `class_of`, beyond its end also.
+    [[nodiscard]] ORCHARD_FN static std::uint32_t class_for(std::uint64_t bytes) {
+        if (bytes <= largest_page_bytes) {
+            return class_of(static_cast<std::uint32_t>(bytes));
+        }
+        const std::uint64_t last = bytes - 1;
+        const auto exponent =
+            static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(last >> 16)) + 16);
+        return 4 + (exponent - 6) * 4 + static_cast<std::uint32_t>(last >> (exponent - 2) & 3);
+    }
+    /// Returns the bytes of the runs of class `c`.
+    [[nodiscard]] ORCHARD_FN static std::uint64_t bytes_of(std::uint32_t c) {
+        return c < class_count ? class_bytes(c) : std::uint64_t{5 + (c & 3)} << (c / 4 + 3);
+    }
+    [[nodiscard]] ORCHARD_FN static std::uint64_t pack(const void* address, std::uint32_t size_class) {
+        return std::uint64_t{size_class} << address_bits | reinterpret_cast<std::uint64_t>(address) >> 4;
+    }
+    [[nodiscard]] ORCHARD_FN static std::uint64_t bytes(std::uint64_t run) {
+        return run == 0 ? 0 : bytes_of(static_cast<std::uint32_t>(run >> address_bits));
+    }
+    [[nodiscard]] ORCHARD_FN static void* address(std::uint64_t run) {
+        return simt::global_pointer<void>((run & ((std::uint64_t{1} << address_bits) - 1)) << 4);
+    }
+};
+
+/// How the edges of one vertex lie in its run.
+template <class Property>
+struct graph_layout {
+    static constexpr bool has_property = !std::is_same_v<Property, no_property>;
+    static constexpr std::uint64_t property_bytes = has_property ? sizeof(Property) : 0;
+    /// Bytes that the alignment of the properties may cost.
+    static constexpr std::uint64_t spare = has_property && alignof(Property) > 4 ? alignof(Property) - 4 : 0;
+
+    static_assert(std::is_trivially_copyable_v<Property>, "properties are copied as bytes");
+    static_assert(alignof(Property) <= 16, "properties are aligned to at most 16 B, as blocks of the heap are");
+
+    /// Returns how many edges fit into a run of `bytes` bytes; 0 for none, else 16 or more.
+    [[nodiscard]] ORCHARD_FN static std::uint32_t capacity(std::uint64_t bytes) {
+        const std::uint64_t n = bytes == 0 ? 0 : (bytes - spare) / (4 + property_bytes);
+        return n < 0xffffffffu ? static_cast<std::uint32_t>(n) : 0xffffffffu;
+    }
+    /// Returns the class of a run for `degree` edges with room for an eighth more, so that appending one edge after the
+    /// other moves each edge about nine times.
+    [[nodiscard]] ORCHARD_FN static std::uint32_t class_for(std::uint64_t degree) {
+        return graph_run::class_for((degree + degree / 8) * (4 + property_bytes) + spare);
+    }
+    [[nodiscard]] ORCHARD_FN static simt::plain<std::uint32_t>* targets(std::uint64_t run) {
+        return static_cast<simt::plain<std::uint32_t>*>(graph_run::address(run));
+    }
+    [[nodiscard]] ORCHARD_FN static Property* properties(std::uint64_t run) {
+        std::uint64_t at = std::uint64_t{capacity(graph_run::bytes(run))} * 4;
+        at = (at + alignof(Property) - 1) / alignof(Property) * alignof(Property);
+        return reinterpret_cast<Property*>(static_cast<char*>(graph_run::address(run)) + at);
+    }
+};
+
+/// The table of a graph's vertices; all zero is an empty one.
+struct graph_table {
+    static constexpr std::uint32_t log_segment = 12;                         ///< vertices of a segment
+    static constexpr std::uint32_t log_first = 6;                            ///< segments of level 0
+    static constexpr std::uint32_t max_levels = 15;                          ///< enough for 2^32 vertices
+    static constexpr std::uint32_t max_segments = 1u << (32 - log_segment);  ///< the last level has room for more
+    static constexpr std::uint64_t none = 0;
+    static constexpr std::uint64_t in_making = 1;
+    using word = simt::device_word<std::uint64_t>;
+
+    word levels[max_levels];                    ///< addresses of arrays of addresses; `none`, or `in_making`
+    simt::device_word<std::uint32_t> vertices;  ///< one more than the greatest vertex that was named so far
+
+    /// Returns the level in which segment `s` is, and the first segment of level `k`.
+    [[nodiscard]] ORCHARD_INLINE static std::uint32_t level_of(std::uint32_t s) {
+        return static_cast<std::uint32_t>(simt::highest_bit((s >> log_first) + 1));
+    }
+    [[nodiscard]] ORCHARD_INLINE static std::uint32_t first_of(std::uint32_t k) { return ((1u << k) - 1) << log_first; }
+    /// Returns one more than the last segment of level `k` that a vertex can lie in.
+    [[nodiscard]] ORCHARD_INLINE static std::uint32_t end_of(std::uint32_t k) {
+        return first_of(k + 1) < max_segments ? first_of(k + 1) : max_segments;
+    }
+    /// Returns the bytes of level `k`, and of a segment.
+    [[nodiscard]] ORCHARD_INLINE static std::uint64_t level_bytes(std::uint32_t k) {
+        return (std::uint64_t{8} << log_first) << k;
+    }
+    static constexpr std::uint64_t bytes_of_segment = sizeof(graph_vertex) << log_segment;
+
+    /// Returns the word of segment `s`; null if its level is not there. The second one acquires the level.
+    [[nodiscard]] ORCHARD_INLINE word* segment_word(std::uint32_t s) const {
+        return in_level(levels[level_of(s)].load_cached(), s);
+    }
+    [[nodiscard]] ORCHARD_INLINE word* acquire_segment_word(std::uint32_t s) const {
+        return in_level(levels[level_of(s)].load<simt::order::acquire>(), s);
+    }
+
+    /// Returns the record of vertex `u`; null if its segment is not there. For kernels beside which no call adds
+    /// segments. Cost: two loads, which the L1 cache may answer.
+    [[nodiscard]] ORCHARD_INLINE graph_vertex* find(std::uint32_t u) const {
+        const word* const w = segment_word(u >> log_segment);
+        return w == nullptr ? nullptr : in_segment(w->load_cached(), u);
+    }
+    /// The same beside calls that add segments.
+    [[nodiscard]] ORCHARD_INLINE graph_vertex* acquire(std::uint32_t u) const {
+        const word* const w = acquire_segment_word(u >> log_segment);
+        return w == nullptr ? nullptr : in_segment(w->load<simt::order::acquire>(), u);
+    }
+
+    /// Returns the record of vertex `u`, whose segment is made if it is not there; null if the heap has no memory. Any
+    /// thread, by itself. Cost: two loads; to make a segment, `malloc` and 8,192 stores.
+    [[nodiscard]] ORCHARD_FN graph_vertex* make(const heap_ref& heap, std::uint32_t u) {
+        const std::uint32_t s = u >> log_segment;
+        graph_vertex* const found = acquire(u);
+        if (found != nullptr) {
+            return found;
+        }
+        const std::uint32_t k = level_of(s);
+        if (!make_block<word>(heap, levels[k], 1u << (log_first + k))) {
+            return nullptr;
+        }
+        word* const w = acquire_segment_word(s);
+        return w != nullptr && make_block<graph_vertex>(heap, *w, 1u << log_segment) ? acquire(u) : nullptr;
+    }
+
+private:
+    [[nodiscard]] ORCHARD_INLINE static word* in_level(std::uint64_t level, std::uint32_t s) {
+        return level <= in_making ? nullptr : simt::global_pointer<word>(level) + (s - first_of(level_of(s)));
+    }
+    [[nodiscard]] ORCHARD_INLINE static graph_vertex* in_segment(std::uint64_t segment, std::uint32_t u) {
+        return segment <= in_making ? nullptr
+                                    : simt::global_pointer<graph_vertex>(segment) + (u & ((1u << log_segment) - 1));
+    }
+    ORCHARD_INLINE static void clear(word& w) { w.store<simt::order::relaxed>(none); }
+    ORCHARD_INLINE static void clear(graph_vertex& v) {
+        v.lock.store<simt::order::relaxed>(0);
+        v.degree.set(0);
+        v.run.set(0);
+    }
+    /// Makes `at` the address of a block of `count` zero objects, unless it is one already. Returns false without
+    /// memory. A thread that finds another one at work waits for it, and shares its failure.
+    template <class T>
+    ORCHARD_FN static bool make_block(const heap_ref& heap, word& at, std::uint32_t count) {
+        std::uint64_t found = at.load<simt::order::acquire>();
+        if (found == none && at.compare_exchange<simt::order::acquire>(found, in_making)) {
+            auto* const p = static_cast<T*>(heap.malloc(std::uint64_t{count} * sizeof(T)));
+            for (std::uint32_t i = 0; p != nullptr && i < count; ++i) {
+                clear(p[i]);
+            }
+            // Pairs with the acquiring loads; null is `none`.
+            at.store<simt::order::release>(reinterpret_cast<std::uint64_t>(p));
+            return p != nullptr;
+        }
+        while (found == in_making) {
+            simt::pause(500);
+            found = at.load<simt::order::acquire>();
+        }
+        return found != none;
+    }
+};
+
+/// A run that a snapshot may still read, in a list of such runs. Its words have the size of a run's, since blocks of
+/// the heap are one or the other in turn, and a simulation knows each word by its size.
+struct graph_retired_run {
+    enum field : int { next, run, snapshot };  ///< `snapshot`: the last one that has the run
+    simt::plain<std::uint32_t> words[6];
+
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t get(field f) const {
+        return std::uint64_t{words[2 * f].get()} << 32 | words[2 * f + 1].get();
+    }
+    ORCHARD_INLINE void set(field f, std::uint64_t value) {
+        words[2 * f].set(static_cast<std::uint32_t>(value >> 32));
+        words[2 * f + 1].set(static_cast<std::uint32_t>(value));
+    }
+};
+
+/// The words of a graph, in device memory; all zero is an empty graph.
+struct graph_state {
+    static constexpr std::uint32_t max_snapshots = 15;   ///< open at a time
+    static constexpr std::uint32_t retired_lists = 256;  ///< so that as many threads look through them
+
+    graph_table table;
+    graph_table snapshots[max_snapshots];
+    simt::device_word<std::uint32_t> oldest;  ///< the number of the oldest open snapshot; 0 if none is open
+    simt::device_word<std::uint64_t> retired[retired_lists];  ///< `graph_retired_run`, a stack each
+};
+
+}  // namespace device
+}  // namespace orchard

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `graph`, the owner of a dynamic graph in a heap, and `graph_snapshot`.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "device/containers/graph.cuh"
+#include "runtime/containers/graph_core.hpp"
+#include "runtime/containers/graph_kernels.hpp"
+#include "runtime/containers/sort_keys.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+
+namespace orchard {
+
+/// Edges in device memory, in any order; edge i goes from `sources[i]` to `targets[i]`.
+template <class Property = no_property>
+struct edge_batch {
+    const std::uint32_t* sources = nullptr;
+    const std::uint32_t* targets = nullptr;
+    std::uint64_t count = 0;               ///< less than 2^31; 2^30 if undirected
+    const Property* properties = nullptr;  ///< of the edges; not read if edges are removed
+    bool undirected = false;               ///< each edge stands for both directions, with the same property
+};
+
+/// What became of a batch: directions of edges, so that an edge of an undirected batch counts twice. The sum is what
+/// the batch had.
+struct batch_result {
+    std::uint64_t taken = 0;  ///< added, or removed
+    /// To be added: there already, or twice in the batch. To be removed: not there, or twice in the batch. The edge
+    /// from a vertex to itself has one direction.
+    std::uint64_t duplicates = 0;
+    std::uint64_t left = 0;  ///< found no memory: `graph::rest`
+};
+
+/// Edges that own their memory on the device.
+template <class Property = no_property>
+struct edge_list {
+    device_array<std::uint32_t> sources;
+    device_array<std::uint32_t> targets;
+    device_array<Property> properties;  ///< empty if edges have none
+
+    [[nodiscard]] edge_batch<Property> batch() const {
+        return {sources.data(), targets.data(), sources.size(), properties.data(), false};
+    }
+};
+
+/// A graph as compressed sparse rows, in device memory: the edges of vertex u are [offsets[u], offsets[u + 1]).
+template <class Property = no_property>
+struct csr_graph {
+    device_array<std::uint64_t> offsets;  ///< one more than there are vertices
+    device_array<std::uint32_t> targets;
+    device_array<Property> properties;  ///< empty if edges have none
+};
+
+/// How large a graph is.
+struct graph_statistics {
+    std::uint64_t vertices = 0;
+    std::uint64_t edges = 0;        ///< directions
+    std::uint64_t row_bytes = 0;    ///< of the blocks that hold the edges, in the heap
+    std::uint64_t table_bytes = 0;  ///< of the blocks that hold the vertices, in the heap
+
+    /// Returns the bytes of the heap for each edge; 0 without edges. What the heap holds beside its blocks is not
+    /// counted (`heap::stats`).
+    [[nodiscard]] double bytes_per_edge() const {
+        return edges == 0 ? 0 : static_cast<double>(row_bytes + table_bytes) / static_cast<double>(edges);
+    }
+};
+
+/// A graph at a moment, for kernels that read while others change the graph. Closed by its destructor, or by moving
+/// another one here; no kernel may read it any more then. Move-only. Each vertex's edges are those of one moment while
+/// `graph::snapshot` ran: all of the same one if no kernel changed the graph meanwhile.
+template <class Property = no_property>
+class graph_snapshot {
+public:
+    graph_snapshot(std::shared_ptr<detail::graph_core> core, std::uint32_t slot)
+        : core_{std::move(core)}, slot_{slot} {}
+    graph_snapshot(graph_snapshot&& other) noexcept : core_{std::move(other.core_)}, slot_{other.slot_} {}
+    graph_snapshot& operator=(graph_snapshot&& other) noexcept {
+        std::swap(core_, other.core_);
+        std::swap(slot_, other.slot_);
+        return *this;
+    }
+    ~graph_snapshot() {
+        if (core_ != nullptr) {
+            (void)core_->close(slot_);
+        }
+    }
+    /// Returns the view for kernels.
+    [[nodiscard]] graph_view<Property> ref() const { return graph_view<Property>(&core_->state()->snapshots[slot_]); }
+
+private:
+    std::shared_ptr<detail::graph_core> core_;
+    std::uint32_t slot_;
+};
+
+/// Owns a directed graph in a heap. Its vertices are numbers up to 2^32 - 2; edges are added and removed by batches
+/// that lie in device memory, and by kernels (`graph_ref`). There is at most one edge from a vertex to another one,
+/// which may have a property: a weight, a time, any trivially copyable type aligned to at most 16 B, of which zero
+/// bytes are a valid value.
+///
+///     auto g = orchard::graph<float>::create(heap);                        // absl::StatusOr
+///     auto done = g->insert({sources, targets, count, weights});           // done->taken, done->duplicates
+///     bfs<<<blocks, threads>>>(g->ref(), ...);                             // for (v : neighbours of u)
+///     auto before = g->snapshot();                                         // what it is now, whatever comes
+///
+/// All functions wait for their kernels. A batch excludes kernels that read or change the graph, but not those that
+/// read a snapshot. The heap must outlive the graph and its snapshots. Move-only; one thread of the host at a time, for
+/// a graph and its snapshots together.
+///
+/// Errors of all functions: those of a launch and of `device_array`. A shortage of the heap's memory is no error of a
+/// batch: `batch_result::left` counts the edges that found none.
+template <class Property = no_property>
+class graph {
+    static constexpr bool has_property = device::graph_layout<Property>::has_property;
+
+public:
+    using property_type = Property;
+
+    /// Returns an empty graph, which holds no memory of the heap yet. Cost on CUDA: a `cudaMalloc` of 4 KiB.
+    static absl::StatusOr<graph> create(const orchard::heap& heap) {
+        auto core = detail::graph_core::create(heap);
+        return core.ok() ? absl::StatusOr<graph>(graph(*std::move(core))) : core.status();
+    }
+
+    /// Returns the view for kernels.
+    [[nodiscard]] graph_ref<Property> ref() const { return graph_ref<Property>(core_->heap_view, core_->state()); }
+
+    /// Adds edges. An edge that is there already keeps its property; of edges that are twice in the batch, the first
+    /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; nothing is changed then.
+    /// Cost: 20 B of device memory for each direction, 28 B with properties, kept for the next batch. On CUDA it sorts
+    /// the directions, finds their places (log2(d) loads each, for vertices of d edges), and moves half of the edges of
+    /// the sources on average.
+    absl::StatusOr<batch_result> insert(const edge_batch<Property>& batch) {
+        if (has_property && batch.properties == nullptr && batch.count != 0) {
+            return absl::InvalidArgumentError("edge_batch::properties is null, and the graph's edges have properties");
+        }
+        return change<true>(batch);
+    }
+    /// Removes edges, whatever their properties. Needs memory only for vertices whose edges an open snapshot has, or
+    /// that have lost half of their edges since; those stay in their blocks if there is none. Errors, cost: as
+    /// `insert`.
+    absl::StatusOr<batch_result> erase(const edge_batch<Property>& batch) { return change<false>(batch); }
+
+    /// Returns the edges of the last batch that found no memory, in the order of sources and targets; to be tried
+    /// again as a directed batch. Call it before the next batch.
+    /// @param batch  the last batch, whose properties are still there
+    absl::StatusOr<edge_list<Property>> rest(const edge_batch<Property>& batch) const {
+        edge_list<Property> list;
+        auto sources = device_array<std::uint32_t>::create(core_->on, rest_);
+        auto targets = device_array<std::uint32_t>::create(core_->on, rest_);
+        auto properties = device_array<Property>::create(core_->on, has_property ? rest_ : 0);
+        for (const absl::Status& s : {sources.status(), targets.status(), properties.status()}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        list = {*std::move(sources), *std::move(targets), *std::move(properties)};
+        if (rest_ != 0) {
+            const detail::graph_edges_of<Property> kernel{
+                last_.rest_keys, last_.rest_values,   batch.properties,    rest_,
+                last_.bits,      list.sources.data(), list.targets.data(), list.properties.data()};
+            if (absl::Status s = core_->run(rest_, kernel); !s.ok()) {
+                return s;
+            }
+        }
+        return list;
+    }
+
+    /// Makes the vertices below `count` known, so that `vertices`, `to_csr` and others count them. They take no memory
+    /// before they have edges. Errors: InvalidArgument above 2^32 - 1.
+    absl::Status reserve_vertices(std::uint64_t count) {
+        if (count > std::uint64_t{graph_ref<Property>::max_vertex} + 1) {
+            return absl::InvalidArgumentError(absl::StrFormat("%d vertices: a graph has at most %d", count,
+                                                              std::uint64_t{graph_ref<Property>::max_vertex} + 1));
+        }
+        return core_->run(1, detail::graph_reserve{&core_->state()->table, static_cast<std::uint32_t>(count)});
+    }
+    /// Removes all edges from and to the vertices at `chosen`, `count` numbers in device memory. `taken` counts the
+    /// edges; `left` counts vertices whose edges a snapshot has and that found no memory: call it again for those.
+    /// Numbers that are no vertices are ignored. Cost: it reads the whole graph.
+    absl::StatusOr<batch_result> erase_vertices(const std::uint32_t* chosen, std::uint64_t count) {
+        const auto all = vertices();
+        if (!all.ok()) {
+            return all.status();
+        }
+        auto bitmap = device_array<simt::device_word<std::uint32_t>>::create(core_->on, *all / 32 + 1);
+        if (!bitmap.ok()) {
+            return bitmap.status();
+        }
+        absl::Status s = scratch_.prepare(core_->on, 0);
+        if (s.ok()) {
+            s.Update(core_->run(count, detail::graph_mark{chosen, count, *all, bitmap->data()}));
+        }
+        if (s.ok()) {
+            s.Update(core_->run(
+                std::uint64_t{*all} * simt::warp_size,
+                detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
+        }
+        rest_ = 0;
+        return s.ok() ? result(scratch_.counts()) : s;
+    }
+
+    /// Writes 1 to `result[i]` if there is an edge from `sources[i]` to `targets[i]`, else 0. All arrays in device
+    /// memory. Cost: a thread an edge, `graph_view::contains`.
+    absl::Status contains(const std::uint32_t* sources, const std::uint32_t* targets, std::uint64_t count,
+                          std::uint8_t* result) const {
+        return core_->run(count, detail::graph_contains<Property>{ref(), sources, targets, count, result});
+    }
+
+    /// Returns a snapshot. Kernels may change the graph meanwhile, by `graph_ref`. While it is open, a vertex's edges
+    /// are copied once when they change. Errors: ResourceExhausted if the heap has no memory for 16 B a vertex, or 15
+    /// snapshots are open. Cost: copies 16 B a vertex.
+    absl::StatusOr<graph_snapshot<Property>> snapshot() {
+        const auto slot = core_->open();
+        return slot.ok() ? absl::StatusOr<graph_snapshot<Property>>(graph_snapshot<Property>(core_, *slot))
+                         : slot.status();
+    }
+
+    /// Returns one more than the greatest vertex that was named or reserved.
+    absl::StatusOr<std::uint32_t> vertices() const {
+        std::uint32_t count = 0;
+        absl::Status s = copy_to_host(core_->on, &count, &core_->state()->table.vertices, sizeof(count));
+        return s.ok() ? absl::StatusOr<std::uint32_t>(count) : s;
+    }
+    /// Returns the graph's size. Cost: reads the table of vertices.
+    absl::StatusOr<graph_statistics> stats() const {
+        const auto all = vertices();
+        if (!all.ok()) {
+            return all.status();
+        }
+        auto sums = device_array<detail::graph_sums>::create(core_->on, 1);
+        if (!sums.ok()) {
+            return sums.status();
+        }
+        std::vector<detail::graph_sums> found(1);
+        absl::Status s = core_->run(~std::uint32_t{0}, detail::graph_count{&core_->state()->table, sums->data()});
+        if (s.ok()) {
+            s.Update(sums->download(found));
+        }
+        if (!s.ok()) {
+            return s;
+        }
+        return graph_statistics{*all, found[0].edges.template load<simt::order::relaxed>(),
+                                found[0].row_bytes.template load<simt::order::relaxed>(),
+                                found[0].table_bytes.template load<simt::order::relaxed>()};
+    }
+
+    /// Returns the graph as compressed sparse rows; each row ascends. Cost: its memory, by `cudaMalloc`, and a copy.
+    absl::StatusOr<csr_graph<Property>> to_csr() { return csr_of(ref()); }
+    /// The same of a snapshot of this graph.
+    absl::StatusOr<csr_graph<Property>> to_csr(const graph_snapshot<Property>& of) { return csr_of(of.ref()); }
+
+    /// Adds the edges of compressed sparse rows in device memory, in any order within a row, and makes `vertices`
+    /// vertices known. Cost: as `insert`, in batches of 2^22; it ends after the first that finds no memory. Errors:
+    /// those of `insert`.
+    /// @param offsets  `vertices` + 1 ascending numbers, the first of which is 0
+    absl::StatusOr<batch_result> from_csr(const std::uint64_t* offsets, const std::uint32_t* targets,
+                                          std::uint32_t vertices, const Property* properties = nullptr) {
+        std::uint64_t edges = 0;
+        absl::Status s = reserve_vertices(vertices);
+        if (s.ok()) {
+            s.Update(copy_to_host(core_->on, &edges, offsets + vertices, sizeof(edges)));
+        }
+        constexpr std::uint64_t most = std::uint64_t{1} << 22;
+        auto sources = device_array<std::uint32_t>::create(core_->on, std::min(edges, most));
+        if (!s.ok() || !sources.ok()) {
+            return s.ok() ? sources.status() : s;
+        }
+        batch_result sum;
+        for (std::uint64_t first = 0; first < edges && sum.left == 0; first += most) {
+            const std::uint64_t count = std::min(most, edges - first);
+            s.Update(core_->run(count, detail::graph_csr_sources{offsets, vertices, first, count, sources->data()}));
+            if (!s.ok()) {
+                return s;
+            }
+            const Property* const theirs = properties == nullptr ? nullptr : properties + first;
+            const auto done = insert({sources->data(), targets + first, count, theirs});
+            if (!done.ok()) {
+                return done.status();
+            }
+            sum = {sum.taken + done->taken, sum.duplicates + done->duplicates, sum.left + done->left};
+        }
+        return sum;
+    }
+
+    /// Frees all memory, and removes all vertices. Errors: FailedPrecondition while a snapshot is open. Cost: a thread
+    /// for each vertex.
+    absl::Status clear() {
+        if (core_->has_snapshots()) {
+            return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `clear`");
+        }
+        return core_->clear();
+    }
+
+private:
+    explicit graph(std::shared_ptr<detail::graph_core> core) : core_{std::move(core)} {}
+
+    /// Returns the number of bits of `x`.
+    static int bits_of(std::uint32_t x) { return x == 0 ? 1 : simt::highest_bit(x) + 1; }
+
+    template <bool Insert>
+    absl::StatusOr<batch_result> change(const edge_batch<Property>& batch) {
+        rest_ = 0;
+        if (batch.count == 0) {
+            return batch_result{};
+        }
+        const std::uint64_t most = std::uint64_t{1} << (batch.undirected ? 30 : 31);
+        if (batch.count >= most) {
+            return absl::InvalidArgumentError(
+                absl::StrFormat("a batch of %d edges: at most %d at a time; divide it", batch.count, most - 1));
+        }
+        auto sorted = sorted_batch(batch);
+        if (!sorted.ok()) {
+            return sorted.status();
+        }
+        last_ = *sorted;
+        return result(merge<Insert>(last_, batch.properties));
+    }
+
+    /// Returns the batch as sorted keys, after checking its numbers.
+    absl::StatusOr<detail::graph_batch> sorted_batch(const edge_batch<Property>& batch) {
+        const std::uint64_t count = batch.undirected ? 2 * batch.count : batch.count;
+        for (;;) {
+            if (absl::Status s = scratch_.prepare(core_->on, count); !s.ok()) {
+                return s;
+            }
+            // As many bits as sufficed for the last batch; once more if they do not for this one.
+            detail::graph_batch b = scratch_.batch(count, bits_);
+            absl::Status s = core_->enqueue(
+                batch.count, detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b});
+            const auto counts = scratch_.counts();
+            if (!s.ok() || !counts.ok()) {
+                return s.ok() ? counts.status() : s;
+            }
+            const std::uint32_t greatest = counts->greatest.template load<simt::order::relaxed>();
+            if (greatest > graph_ref<Property>::max_vertex) {
+                return absl::InvalidArgumentError(
+                    absl::StrFormat("vertex %d in a batch: numbers of vertices are at most %d", greatest,
+                                    graph_ref<Property>::max_vertex));
+            }
+            const int needed = bits_of(greatest);
+            if (needed > bits_) {
+                bits_ = needed;
+                continue;
+            }
+            greatest_ = greatest;
+            s.Update(scratch_.sort(core_->on, b, 2 * bits_));
+            return s.ok() ? absl::StatusOr<detail::graph_batch>(b) : s;
+        }
+    }
+
+    /// Changes the graph by a sorted batch, and returns what was counted. Kernels are launched one behind the other;
+    /// the first copy to the host waits for them.
+    template <bool Insert>
+    absl::StatusOr<detail::graph_counts> merge(const detail::graph_batch& b, const Property* properties) {
+        const detail::graph_merger<Property, Insert> merger{ref(), b, properties};
+        absl::Status s;
+        if (Insert) {
+            s.Update(core_->enqueue(b.count, detail::graph_segments<Property>{ref(), b, greatest_ + 1}));
+        }
+        s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert>{ref(), b}));
+        s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert>{merger}));
+        s.Update(core_->enqueue(b.count, detail::graph_merge_long<Property, Insert>{merger}));
+        auto counts = scratch_.counts();
+        s.Update(counts.status());
+        const std::uint32_t hubs = s.ok() ? counts->hubs.template load<simt::order::relaxed>() : 0;
+        if (hubs != 0) {
+            const simt::grid blocks{std::min(hubs, core_->shape(~std::uint32_t{0}).blocks), hub_threads()};
+            s.Update(to_status(simt::enqueue(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger})));
+            s.Update(core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger}));
+        }
+        return s.ok() ? std::move(counts) : absl::StatusOr<detail::graph_counts>(s);
+    }
+    [[nodiscard]] std::uint32_t hub_threads() const { return core_->on.kind == simt::device_kind::cuda ? 1024 : 64; }
+
+    absl::StatusOr<batch_result> result(const absl::StatusOr<detail::graph_counts>& counts) {
+        if (!counts.ok()) {
+            return counts.status();
+        }
+        batch_result r;
+        r.taken = counts->taken.template load<simt::order::relaxed>();
+        r.duplicates = counts->duplicates.template load<simt::order::relaxed>() -
+                       counts->loops.template load<simt::order::relaxed>();
+        r.left = counts->left.template load<simt::order::relaxed>();
+        rest_ = r.left;
+        return r;
+    }
+
+    absl::StatusOr<csr_graph<Property>> csr_of(const graph_view<Property>& view) {
+        const auto all = vertices();
+        if (!all.ok()) {
+            return all.status();
+        }
+        csr_graph<Property> csr;
+        auto offsets = device_array<std::uint64_t>::create(core_->on, std::uint64_t{*all} + 1);
+        if (!offsets.ok()) {
+            return offsets.status();
+        }
+        csr.offsets = *std::move(offsets);
+        absl::Status s =
+            core_->run(std::uint64_t{*all} + 1, detail::graph_degrees<Property>{view, csr.offsets.data(), *all});
+        if (s.ok()) {
+            s.Update(detail::sum_before(core_->on, csr.offsets.data(), std::uint64_t{*all} + 1, scratch_.memory()));
+        }
+        std::uint64_t edges = 0;
+        if (s.ok()) {
+            s.Update(copy_to_host(core_->on, &edges, csr.offsets.data() + *all, sizeof(edges)));
+        }
+        auto targets = device_array<std::uint32_t>::create(core_->on, s.ok() ? edges : 0);
+        auto properties = device_array<Property>::create(core_->on, has_property && s.ok() ? edges : 0);
+        for (const absl::Status& failed : {s, targets.status(), properties.status()}) {
+            if (!failed.ok()) {
+                return failed;
+            }
+        }
+        csr.targets = *std::move(targets);
+        csr.properties = *std::move(properties);
+        s.Update(core_->run(std::max<std::uint64_t>(*all, 1) * simt::warp_size,
+                            detail::graph_rows_to_csr<Property>{view, csr.offsets.data(), *all, csr.targets.data(),
+                                                                csr.properties.data()}));
+        return s.ok() ? absl::StatusOr<csr_graph<Property>>(std::move(csr)) : s;
+    }
+
+    std::shared_ptr<detail::graph_core> core_;
+    detail::graph_scratch<Property> scratch_;
+    detail::graph_batch last_{};  ///< the last batch, in the memory of `scratch_`
+    std::uint64_t rest_ = 0;      ///< edges of the last batch that found no memory
+    std::uint32_t greatest_ = 0;  ///< vertex of the last batch
+    int bits_ = 1;                ///< of a vertex of any batch so far
+};
+
+}  // namespace orchard

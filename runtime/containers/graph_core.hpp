@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// What a graph and its snapshots share, and the arrays of batches.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "device/containers/graph.cuh"
+#include "runtime/containers/graph_kernels.hpp"
+#include "runtime/containers/sort_keys.hpp"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/heap/heap.hpp"
+
+namespace orchard::detail {
+
+/// What a graph and its snapshots share. It frees all memory at its end.
+class graph_core {
+public:
+    static absl::StatusOr<std::shared_ptr<graph_core>> create(const heap& from) {
+        auto state = device_array<device::graph_state>::create(from.executor(), 1);
+        if (!state.ok()) {
+            return state.status();
+        }
+        auto core = std::make_shared<graph_core>();
+        core->on = from.executor();
+        core->heap_view = from.ref();
+        core->state_memory = *std::move(state);
+        return core;
+    }
+    graph_core() = default;
+    graph_core(const graph_core&) = delete;
+    graph_core& operator=(const graph_core&) = delete;
+    ~graph_core() {
+        if (state() != nullptr) {
+            (void)clear();
+        }
+    }
+
+    [[nodiscard]] device::graph_state* state() const { return state_memory.data(); }
+
+    /// Returns a grid of whole warps for `items` that threads take in turn.
+    [[nodiscard]] simt::grid shape(std::uint64_t items) const {
+        const bool cuda = on.kind == simt::device_kind::cuda;
+        // Eight blocks on each of 132 multiprocessors; few fibers.
+        const std::uint32_t threads = cuda ? 256 : 64;
+        return {std::min(simt::grid_for(items, threads).blocks, cuda ? 1056u : 4u), threads};
+    }
+    template <class Kernel>
+    [[nodiscard]] absl::Status run(std::uint64_t items, const Kernel& kernel) const {
+        return to_status(simt::launch(on, shape(items), kernel));
+    }
+
+    /// The same, which on CUDA does not wait for the kernel.
+    template <class Kernel>
+    [[nodiscard]] absl::Status enqueue(std::uint64_t items, const Kernel& kernel) const {
+        return to_status(simt::enqueue(on, shape(items), kernel));
+    }
+
+    /// Frees the blocks of a table.
+    absl::Status free_table(device::graph_table* table) const {
+        constexpr std::uint64_t many = 1 << 16;
+        absl::Status s = run(many, graph_free_segments{heap_view, table});
+        return s.ok() ? run(1, graph_free_levels{heap_view, table}) : s;
+    }
+    /// Frees everything but the tables of snapshots.
+    absl::Status clear() const {
+        absl::Status s = run(device::graph_state::retired_lists, graph_free_retired{heap_view, state(), 0});
+        if (s.ok()) {
+            s.Update(run(~std::uint32_t{0}, graph_free_runs{heap_view, &state()->table}));
+        }
+        return s.ok() ? free_table(&state()->table) : s;
+    }
+
+    /// Opens a snapshot, and returns its slot.
+    absl::StatusOr<std::uint32_t> open() {
+        const auto slot = static_cast<std::uint32_t>(std::find(open_.begin(), open_.end(), 0u) - open_.begin());
+        if (slot >= device::graph_state::max_snapshots) {
+            return absl::ResourceExhaustedError(
+                absl::StrFormat("%d snapshots of this graph are open, which is the most; close one first",
+                                device::graph_state::max_snapshots));
+        }
+        if (last_ >= (1u << 31) - 1) {
+            return absl::ResourceExhaustedError("a graph has 2^31 - 1 snapshots in its life; copy it into another one");
+        }
+        auto failures = device_array<simt::device_word<std::uint64_t>>::create(on, 1);
+        if (!failures.ok()) {
+            return failures.status();
+        }
+        const std::uint32_t number = ++last_;
+        open_.resize(std::max<std::size_t>(open_.size(), slot + 1));
+        open_[slot] = number;
+        absl::Status s = run(1 << 16, graph_snapshot_segments{heap_view, state(), slot, oldest(), failures->data()});
+        std::vector<simt::device_word<std::uint64_t>> failed(1);
+        if (s.ok()) {
+            s.Update(failures->download(failed));
+        }
+        const std::uint64_t missing = failed[0].load<simt::order::relaxed>();
+        if (s.ok() && missing != 0) {
+            s.Update(absl::ResourceExhaustedError(absl::StrFormat(
+                "the heap has no memory for the snapshot's table: %d blocks of %d B lack; a larger capacity helps",
+                missing, device::graph_table::bytes_of_segment)));
+        }
+        if (s.ok()) {
+            s.Update(run(~std::uint32_t{0}, graph_snapshot_copy{state(), slot, number}));
+            s.Update(run(1, graph_snapshot_vertices{state(), slot}));
+        }
+        if (!s.ok()) {
+            (void)close(slot);
+            return s;
+        }
+        return slot;
+    }
+    absl::Status close(std::uint32_t slot) {
+        open_[slot] = 0;
+        absl::Status s = run(device::graph_state::retired_lists, graph_free_retired{heap_view, state(), oldest()});
+        return s.ok() ? free_table(&state()->snapshots[slot]) : s;
+    }
+    [[nodiscard]] bool has_snapshots() const { return oldest() != 0; }
+
+    simt::executor on{};
+    heap_ref heap_view;
+    device_array<device::graph_state> state_memory;
+
+private:
+    /// Returns the number of the oldest open snapshot; 0 if none is open.
+    [[nodiscard]] std::uint32_t oldest() const {
+        std::uint32_t least = 0;
+        for (const std::uint32_t number : open_) {
+            least = number != 0 && (least == 0 || number < least) ? number : least;
+        }
+        return least;
+    }
+
+    std::vector<std::uint32_t> open_;  ///< the numbers of the snapshots, by slot; 0: free
+    std::uint32_t last_ = 0;           ///< number that was given
+};
+
+/// The arrays of batches, kept from batch to batch.
+template <class Property>
+class graph_scratch {
+    static constexpr bool has_property = device::graph_layout<Property>::has_property;
+
+public:
+    /// Enlarges the arrays for `count` keys, and sets the counts to zero.
+    absl::Status prepare(const simt::executor& on, std::uint64_t count) {
+        if (counts_.data() == nullptr) {
+            auto counts = device_array<graph_counts>::create(on, 1);
+            auto hubs = device_array<graph_hub>::create(on, graph_batch::max_hubs);
+            if (!counts.ok() || !hubs.ok()) {
+                return counts.ok() ? hubs.status() : counts.status();
+            }
+            counts_ = *std::move(counts);
+            hubs_ = *std::move(hubs);
+        } else if (absl::Status s = counts_.zero(); !s.ok()) {
+            return s;
+        }
+        if (keys_.size() >= count) {
+            return absl::OkStatus();
+        }
+        for (auto* const array : {&keys_, &other_keys_}) {
+            if (absl::Status s = enlarge(on, *array, count); !s.ok()) {
+                return s;
+            }
+        }
+        for (auto* const array : {&places_, &long_rows_, &values_, &other_values_}) {
+            const bool wanted = has_property || array == &places_ || array == &long_rows_;
+            if (absl::Status s = wanted ? enlarge(on, *array, count) : absl::OkStatus(); !s.ok()) {
+                keys_ = {};
+                return s;
+            }
+        }
+        return absl::OkStatus();
+    }
+    [[nodiscard]] graph_batch batch(std::uint64_t count, int bits) const {
+        return {keys_.data(),
+                values_.data(),
+                other_keys_.data(),
+                other_values_.data(),
+                places_.data(),
+                long_rows_.data(),
+                hubs_.data(),
+                counts_.data(),
+                count,
+                bits};
+    }
+    absl::Status sort(const simt::executor& on, graph_batch& b, int bits) {
+        sorted_arrays arrays{b.keys, b.rest_keys, b.values, b.rest_values};
+        absl::Status s = sort_keys(on, arrays, b.count, bits, memory_);
+        b.keys = arrays.keys;
+        b.rest_keys = arrays.other_keys;
+        b.values = arrays.values;
+        b.rest_values = arrays.other_values;
+        return s;
+    }
+    absl::StatusOr<graph_counts> counts() const {
+        std::vector<graph_counts> one(1);
+        absl::Status s = counts_.download(one);
+        return s.ok() ? absl::StatusOr<graph_counts>(one[0]) : s;
+    }
+    [[nodiscard]] graph_counts* counts_memory() const { return counts_.data(); }
+    device_array<std::byte>& memory() { return memory_; }
+
+private:
+    template <class T>
+    static absl::Status enlarge(const simt::executor& on, device_array<T>& array, std::uint64_t count) {
+        array = {};  // not both at a time
+        auto made = device_array<T>::create(on, count);
+        if (!made.ok()) {
+            return made.status();
+        }
+        array = *std::move(made);
+        return absl::OkStatus();
+    }
+
+    device_array<std::uint64_t> keys_;
+    device_array<std::uint64_t> other_keys_;
+    device_array<std::uint32_t> places_;
+    device_array<std::uint32_t> long_rows_;
+    device_array<std::uint32_t> values_;
+    device_array<std::uint32_t> other_values_;
+    device_array<graph_hub> hubs_;
+    device_array<graph_counts> counts_;
+    device_array<std::byte> memory_;
+};
+
+}  // namespace orchard::detail

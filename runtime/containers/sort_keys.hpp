@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// Sorting and summing arrays in device memory, for batches of a graph: by CUB on CUDA, by the standard library on the
+/// emulated device.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "device/simt/launch.cuh"
+#include "runtime/heap/device_memory.hpp"
+
+namespace orchard::detail {
+
+/// Arrays that `sort_keys` sorts. It sorts from `keys` to `sorted_keys`, or back and forth between them.
+struct sorted_arrays {
+    std::uint64_t* keys = nullptr;
+    std::uint64_t* other_keys = nullptr;
+    std::uint32_t* values = nullptr;  ///< of the keys; null: none
+    std::uint32_t* other_values = nullptr;
+};
+
+/// Sorts `count` < 2^31 keys by their lowest `bits` bits, and the values with them; equal keys stay in their order.
+/// Afterwards the sorted arrays are `keys` and `values`: the pointers are exchanged if need be.
+/// @param memory  memory for the sort, which it enlarges if need be
+/// Errors: those of `device_array`, of CUDA. Cost: on CUDA a pass over the arrays for each 8 bits; it waits for nothing
+/// but a larger `memory`.
+absl::Status sort_keys(const simt::executor& on, sorted_arrays& arrays, std::uint64_t count, int bits,
+                       device_array<std::byte>& memory);
+
+/// Replaces each of `count` numbers by the sum of those before it. Errors and cost: as `sort_keys`.
+absl::Status sum_before(const simt::executor& on, std::uint64_t* numbers, std::uint64_t count,
+                        device_array<std::byte>& memory);
+
+}  // namespace orchard::detail
