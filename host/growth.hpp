@@ -131,8 +131,8 @@ public:
     /// the backing's counts; no call of the driver.
     [[nodiscard]] std::uint32_t device_left() const;
     /// Returns true if the last commit failed because the budgets are spent, and nothing has been released since:
-    /// another commit would fail too. A budget changes only by commits and decommits of this heap, so that the number
-    /// of extents given up tells whether a new attempt is worthwhile.
+    /// another commit would fail too. Room comes only by decommits of this heap and by a new budget, so that their
+    /// number tells whether a new attempt is worthwhile.
     ///
     ///     extents given up    5                  5         6
     ///                         a commit fails:    spent     not spent any more: the sixth one's budget may suffice
@@ -141,6 +141,11 @@ public:
         return is_of_budgets(why_failed()) &&
                // `failed_at` was written before `failed`, which `why_failed` acquires.
                line_.failed_at.load<simt::order::relaxed>() == given_up_.load<simt::order::relaxed>();
+    }
+    /// Tells that a budget was raised: what failed for want of it may succeed now. Any thread.
+    void note_new_budget() {
+        given_up_.fetch_add<simt::order::relaxed>(1);
+        wake();
     }
     /// Returns true if the last commit failed and no memory has been released since that could make a retry succeed.
     /// After a failure of another kind, such as a GPU without free memory, this is true whatever this heap releases; a

@@ -36,6 +36,7 @@ struct settings {
     bool quick = false;            ///< small sizes, to test the benchmark itself
     std::uint64_t operations = 0;  ///< for benchmarks that count allocations; 0: the benchmark's default
     int seconds = 0;               ///< for benchmarks that run for a time; 0: the benchmark's default
+    std::string from;              ///< of `replay`: the trace's file
 };
 
 /// Returns `count` threads, halved until a heap for them, of `needed(count)` bytes, is within the limit of managed

@@ -122,6 +122,7 @@ command_line::subcommand bench_command() {
                    "storm: for how long at most (1 to 86,400); 10 unless given, 600 with --operations or --quick")
                 ->type_name("N")
                 ->check(CLI::Range(1, 86'400).description(""));
+            app.add_option("--from", a->values.from, "replay: a complete trace")->type_name("FILE");
             command_line::add_json(app, a->json, "Write the rows");
             add_to(app, a->values.heap);
         },

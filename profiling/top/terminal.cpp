@@ -60,9 +60,12 @@ public:
         }
         ::refresh();
     }
-    /// Returns the key that was pressed within `limit`; ERR if none was.
+    /// Returns the key that was pressed within `limit`, or KEY_RESIZE; ERR after `limit` or 100 ms, if there was
+    /// neither. ncurses looks for a new size when its wait ends: a signal that comes before the wait begins does not
+    /// end it, so each wait is short.
     static int key(absl::Duration limit) {
-        ::timeout(static_cast<int>(std::max<std::int64_t>(1, absl::ToInt64Milliseconds(limit))));
+        const std::int64_t ms = absl::ToInt64Milliseconds(limit);
+        ::timeout(static_cast<int>(std::clamp<std::int64_t>(ms, 1, 100)));
         return ::getch();
     }
 

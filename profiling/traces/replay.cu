@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
 #include "runtime/heap/device_memory.hpp"
 
 namespace orchard::traces {
@@ -178,6 +180,23 @@ private:
 };
 
 }  // namespace
+
+absl::StatusOr<whole_trace> load_replayable(const std::string& path) {
+    auto trace = load_trace(path);
+    if (!trace.ok()) {
+        return trace.status();
+    }
+    const auto& [info, counts, bytes] = trace->summary;
+    if (!can_replay(info, counts)) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "%s cannot be replayed: %s", absl::CEscape(path),
+            info.mode == event_mode::sampled
+                ? "it is sampled and has no blocks; record with trace_mode complete (ORCHARD_TRACE_MODE, --trace-mode)"
+                : absl::StrFormat("%d events were lost, and %d came beyond its limit (trace_limit, request_timeout)",
+                                  counts.lost, counts.beyond_limit)));
+    }
+    return trace;
+}
 
 absl::StatusOr<replay_result> replay(heap& h, const replay_plan& plan) {
     replaying r(h, plan);

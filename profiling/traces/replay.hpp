@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "profiling/traces/replay_plan.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/trace/trace_reader.hpp"
 
 namespace orchard::traces {
 
@@ -21,6 +23,10 @@ struct replay_result {
         return failed == 0 && wrong == 0 && at_end == plan.at_end;
     }
 };
+
+/// Returns a trace that can be replayed. Errors: those of `load_trace`; InvalidArgument with the reason if it has not
+/// all of its program's requests.
+absl::StatusOr<whole_trace> load_replayable(const std::string& path);
 
 /// Makes the requests of a plan in a heap, which should be new. Each block of 8 B and more gets its number as content,
 /// which is compared when it is freed, and at the end; the heap is then validated with all blocks in use, and these are

@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -16,7 +15,6 @@
 #include "runtime/cli/json_output.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
-#include "runtime/trace/trace_reader.hpp"
 
 namespace orchard::traces {
 namespace {
@@ -104,20 +102,11 @@ absl::StatusOr<int> run(replay_arguments& a) {
     if (!out.ok()) {
         return out.status();
     }
-    auto trace = load_trace(a.file);
+    auto trace = load_replayable(a.file);
     if (!trace.ok()) {
         return trace.status();
     }
-    const trace_summary& t = trace->summary;
-    if (!can_replay(t.info, t.counts)) {
-        return absl::InvalidArgumentError(absl::StrFormat(
-            "%s cannot be replayed: %s", absl::CEscape(a.file),
-            t.info.mode == event_mode::sampled
-                ? "it is sampled and has no blocks; record with trace_mode complete (ORCHARD_TRACE_MODE, --trace-mode)"
-                : absl::StrFormat("%d events were lost, and %d came beyond its limit (trace_limit, request_timeout)",
-                                  t.counts.lost, t.counts.beyond_limit)));
-    }
-    take_recorded(a, t.info.options_json);
+    take_recorded(a, trace->summary.info.options_json);
     const replay_plan plan = plan_replay(trace->events, a.batch);
     trace->events = {};
     auto h = command_line::create_heap(a.heap);

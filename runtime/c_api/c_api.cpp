@@ -316,6 +316,27 @@ int orchard_heap_reserve(orchard_heap* heap, size_t bytes) {
     return on_heap(heap, [&](orchard::heap& of) { return of.reserve(bytes); });
 }
 
+int orchard_heap_mark_live_blocks(orchard_heap* heap, size_t* count) {
+    return on_heap(heap, [&](orchard::heap& of) {
+        const auto marked = of.mark_live_blocks();
+        if (count != nullptr) {
+            *count = marked.ok() ? static_cast<size_t>(*marked) : 0;
+        }
+        return marked.status();
+    });
+}
+
+int orchard_heap_unmark_live_blocks(orchard_heap* heap) {
+    return on_heap(heap, [](orchard::heap& of) {
+        of.unmark_live_blocks();
+        return absl::OkStatus();
+    });
+}
+
+int orchard_heap_set_device_budget(orchard_heap* heap, size_t bytes) {
+    return on_heap(heap, [&](orchard::heap& of) { return of.set_device_budget(bytes); });
+}
+
 int orchard_heap_migrate(orchard_heap* heap, void* stream) {
     return on_heap(heap, [&](orchard::heap& of) { return of.migrate(stream).status(); });
 }

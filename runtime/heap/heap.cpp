@@ -155,6 +155,9 @@ absl::Status heap::trim() {
 absl::Status heap::reserve(std::uint64_t bytes) {
     return checked_alone(*impl_, [&] { return impl_->reserve(bytes); });
 }
+absl::Status heap::set_device_budget(std::uint64_t bytes) {
+    return checked_alone(*impl_, [&] { return impl_->set_device_budget(bytes); });
+}
 absl::StatusOr<migration> heap::migrate(void* stream) {
     return checked_alone(*impl_, [&] { return impl_->migrate(stream); });
 }
@@ -229,6 +232,7 @@ absl::StatusOr<std::unique_ptr<heap::impl>> heap::impl::make_or_throw(const opti
     result->values = values;
     result->walk_ = walk;
     result->listeners_ = listeners;
+    result->listeners_.may_come = values.live_page;
     // Kept for `warnings`: `values` will have the backing that was chosen.
     result->asked_backing_ = supplied.at != nullptr ? backing_option::fixed : values.backing;
     result->choice = *choice;
@@ -284,9 +288,7 @@ heap::impl::~impl() {
     thread_.reset();
     if (events_) {
         growth_->stop();
-        if (trace_) {
-            trace_->end(events_->log());
-        }
+        end_traces();
         events_.reset();
     }
     service_.reset();

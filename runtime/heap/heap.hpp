@@ -160,6 +160,13 @@ public:
     /// for 1 GiB.
     absl::Status reserve(std::uint64_t bytes);
 
+    /// Sets how much memory an elastic heap may commit on the device from now on, at most the option `capacity`. Memory
+    /// without blocks is released first, if more is committed. Blocks stay where they are: the heap then commits on the
+    /// host, if it has a budget there, until enough of them are freed, or moved by `demote`. Kernels may run; what they
+    /// ask for beyond the budget is null, as ever. Errors: FailedPrecondition if the heap is not elastic; OutOfRange
+    /// for less than a segment (2 MiB) or more than `capacity`; those of `trim`: the budget is set all the same.
+    absl::Status set_device_budget(std::uint64_t bytes);
+
     /// Returns a block of at least `bytes` bytes that the host can pass to kernels, at a multiple of 256 B; null for 0
     /// bytes. Kernels may run, even kernels that fill the GPU, because nothing is launched. Any thread of the device or
     /// of the host may free the block.
@@ -208,8 +215,9 @@ public:
     /// in use. Of a managed heap kernels may use all of it.
     ///
     /// Errors: OutOfRange if the range is not inside the heap; FailedPrecondition if the memory of this heap does not
-    /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it: what was moved stays there;
-    /// those of `migrate`. Cost: a copy of the memory that is not at the destination yet.
+    /// move; ResourceExhausted, with the numbers, if the tier has no room for all of it, also after all memory without
+    /// blocks was released: what was moved stays there; those of `migrate`. Cost: a copy of the memory that is not at
+    /// the destination yet.
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to = memory_tier::device);
     /// The same as `prefetch` to the host.
     absl::Status demote(void* at, std::uint64_t bytes);

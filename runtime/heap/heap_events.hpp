@@ -20,9 +20,10 @@ namespace orchard {
 struct event_listeners {
     std::vector<event_sink*> sinks;      ///< must outlive the heap
     std::vector<event_source*> sources;  ///< producers besides the heap's own threads; must outlive the heap
+    bool may_come = false;               ///< sinks may be added later: those of a trace that a reader starts
     event_log_settings log;
 
-    [[nodiscard]] bool any() const { return !sinks.empty(); }
+    [[nodiscard]] bool any() const { return may_come || !sinks.empty(); }
 };
 
 /// The event log of a heap with all that listens to it. A heap has this object only if somebody listens.

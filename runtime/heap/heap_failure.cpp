@@ -177,8 +177,8 @@ memory_levels heap::impl::levels() {
     now.in_use = c.segments_granted.get() << segment_shift;
     now.committed = c.segments_committed.get() << segment_shift;
     now.largest_free = c.longest_free_run.get() << segment_shift;
-    // The options have the numbers that the heap chose.
-    now.device_budget = values.capacity;
+    // The options have the numbers that the heap chose; an elastic heap has those of now.
+    now.device_budget = device_budget();
     // Only an elastic heap has a host budget.
     now.host_budget = values.backing == backing_option::elastic ? values.host_budget : 0;
     return now;

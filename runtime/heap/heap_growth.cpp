@@ -6,6 +6,7 @@
 /// waits for both by polling their counters, always with a deadline.
 ///
 ///     reserve            begin_want, wait for the commits, take_turns, end_want
+///     set_device_budget  the backing's limit, then release_unused
 ///     trim               host_blocks::give_up, settle, kernels that retire slabs and empty the segment cache, then
 ///       release_unused   want_no_more, wait for the commit under way, release_unused again and again
 
@@ -18,6 +19,7 @@
 #include "host/monotonic_clock.hpp"
 #include "runtime/heap/detail_kernels.hpp"
 #include "runtime/heap/heap_impl.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard {
 namespace {
@@ -109,6 +111,24 @@ absl::Status heap::impl::reserve(std::uint64_t bytes) {
         return grown;
     }
     return enough || !failed ? await_moves() : growth_->last_error();
+}
+
+absl::Status heap::impl::set_device_budget(std::uint64_t bytes) {
+    if (bytes < segment_bytes || bytes > values.capacity) {
+        return absl::OutOfRangeError(
+            absl::StrFormat("the device's budget cannot be %s: give 2 MiB or more, and at most the option capacity, %s",
+                            format_bytes(bytes), format_bytes(values.capacity)));
+    }
+    if (absl::Status s = memory_->limit_device(bytes); !s.ok()) {
+        return s;
+    }
+    growth_->note_new_budget();
+    return memory_->use().device_bytes > bytes ? release_unused() : absl::OkStatus();
+}
+
+/// Returns the most that the heap may commit on the device now. Any thread.
+std::uint64_t heap::impl::device_budget() const {
+    return values.backing == backing_option::elastic ? memory_->use().device_budget : values.capacity;
 }
 
 /// Waits until memory that was committed is where the backing puts it. A commit of managed memory does not wait for its

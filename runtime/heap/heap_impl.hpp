@@ -45,10 +45,10 @@ namespace orchard {
 /// The implementation of a heap. `heap` is a thin handle over it; its functions are documented there.
 ///
 ///     heap.cpp               creation, and all that is not in one of the other files
-///     heap_growth.cpp        reserve, trim
+///     heap_growth.cpp        reserve, set_device_budget, trim
 ///     heap_moves.cpp         migrate, prefetch, advise
 ///     heap_host_blocks.cpp   allocate_on_host, free_on_host
-///     heap_trace.cpp         make_trace, sites
+///     heap_trace.cpp         make_trace, sites, traces that a reader of the live page starts
 ///     heap_failure.cpp       failures, on_failure, first_invalid_free, block_faults
 ///     heap_snapshot.cpp      map, dump
 ///     heap_warnings.cpp      warnings
@@ -78,6 +78,7 @@ public:
     absl::Status validate(std::span<const held_block> held);
     absl::Status trim();
     absl::Status reserve(std::uint64_t bytes);
+    absl::Status set_device_budget(std::uint64_t bytes);
     absl::StatusOr<migration> migrate(void* stream);
     absl::Status prefetch(void* at, std::uint64_t bytes, memory_tier to);
     absl::Status advise(void* at, std::uint64_t bytes, managed_advice what);
@@ -151,6 +152,7 @@ private:
     void listen();
     absl::Status trim_now();
     absl::Status move(const std::vector<move_order>& orders);
+    [[nodiscard]] std::uint64_t device_budget() const;
     void make_host_blocks();
     absl::StatusOr<mailbox::grant> take_for_host(std::uint32_t segments, leaf_count leaves);
     [[nodiscard]] absl::Status check_host_blocks(const char* what) const;
@@ -167,7 +169,9 @@ private:
     void look(live_state& s) const;
     void start_monitor();
     absl::StatusOr<std::string> perform(const live::request& r);
-    absl::StatusOr<std::string> control_trace(bool start, const std::string& file);
+    absl::StatusOr<std::string> start_trace(const std::string& path);
+    absl::StatusOr<std::string> stop_trace();
+    void end_traces();
     absl::StatusOr<std::string> dump_to(const std::string& path);
     void print_statistics();
 
@@ -196,6 +200,9 @@ private:
     std::unique_ptr<heap_trace> trace_;  ///< null without the options `trace` and `sites`
     event_listeners listeners_;
     std::unique_ptr<heap_events> events_;  ///< null if nobody listens
+    // Of the monitor's worker, then of the thread that destroys the heap.
+    std::unique_ptr<trace_writer> started_trace_;  ///< the trace that a reader of the live page has started
+    std::string started_path_;
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
     std::unique_ptr<growth> growth_;

@@ -78,6 +78,7 @@ void heap::impl::add_host_statistics(statistics& s) const {
 /// The look of the monitor. Failures are read from the board in host memory.
 void heap::impl::look(live_state& s) const {
     add_host_statistics(s.counts);
+    s.device_budget_bytes = device_budget();
     s.largest_free_bytes = service_->counters().longest_free_run.get() << segment_shift;
     s.failed_commits = growth_->line().failures.load<simt::order::relaxed>();
     for (std::uint32_t i = 0; i < failure_reasons; ++i) {
@@ -101,7 +102,6 @@ void heap::impl::start_monitor() {
         constant.gpu_uuid = gpu.uuid;
     }
     constant.backing = detail::text_of(values, *detail::find_option("backing"));
-    constant.device_budget_bytes = values.capacity;
     constant.host_budget_bytes = values.backing == backing_option::elastic ? values.host_budget : 0;
     constant.started_ns = monotonic_ns();
     constant.queue_depth = &service_->counters().queue_depth;
@@ -146,20 +146,17 @@ absl::StatusOr<std::string> heap::impl::perform(const live::request& r) {
             const absl::Status s = alone([this, &r] { return reserve(r.number); });
             return answer(s, absl::StrFormat("%s committed now", format_bytes(committed())));
         }
-        case live::command::budget:
-            return absl::UnimplementedError(
-                "the budgets of a heap are fixed when it is created; set the options capacity and host_budget then");
-        case live::command::trace_start:
-        case live::command::trace_stop: return control_trace(r.kind == live::command::trace_start, r.argument);
+        case live::command::budget: {
+            const absl::Status s = alone([this, &r] { return set_device_budget(r.number); });
+            return answer(s, absl::StrFormat("the device's budget is %s, %s committed now", format_bytes(r.number),
+                                             format_bytes(committed())));
+        }
+        case live::command::trace_start: return start_trace(r.argument);
+        case live::command::trace_stop: return stop_trace();
         case live::command::none: break;
     }
     return absl::InvalidArgumentError(
         absl::StrFormat("command %d is none that this heap knows", static_cast<std::uint64_t>(r.kind)));
-}
-
-/// Starts or stops the recording of a trace to `file`. The place for what records traces.
-absl::StatusOr<std::string> heap::impl::control_trace(bool /*start*/, const std::string& /*file*/) {
-    return absl::UnimplementedError("traces are not supported by this build");
 }
 
 /// Writes the map of the heap, with its statistics and options, to a file, which must be named by its whole path.

@@ -89,6 +89,8 @@ absl::StatusOr<migration> heap::impl::migrate(void* stream) {
     return migration{after.moved_to_device - before.moved_to_device, after.moved_to_host - before.moved_to_host};
 }
 
+/// If the tier has no room, memory that no block uses is released, and what is left is moved. Growth ahead of demand
+/// fills the budgets of both tiers with such memory.
 absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to) {
     absl::Status s = check_inside("move", at, bytes);
     if (!s.ok() || bytes == 0) {
@@ -99,14 +101,21 @@ absl::Status heap::impl::prefetch(void* at, std::uint64_t bytes, memory_tier to)
     }
     const std::uint32_t first = view.segment_of(at);
     const std::uint32_t last = view.segment_of(static_cast<char*>(at) + (bytes - 1));
-    std::vector<move_order> orders;
-    for (const movable_memory& m : memory_->movable()) {
-        const std::uint32_t begin = to_underlying(m.run.first);
-        if (begin <= last && begin + m.run.count > first) {
-            orders.push_back({m.run.first, to});
+    const auto move_range = [&] {
+        std::vector<move_order> orders;
+        for (const movable_memory& m : memory_->movable()) {
+            const std::uint32_t begin = to_underlying(m.run.first);
+            if (begin <= last && begin + m.run.count > first) {
+                orders.push_back({m.run.first, to});
+            }
         }
+        return move(orders);
+    };
+    s = move_range();
+    if (absl::IsResourceExhausted(s) && release_unused().ok()) {
+        s = move_range();
     }
-    return move(orders);
+    return s;
 }
 
 absl::Status heap::impl::advise(void* at, std::uint64_t bytes, managed_advice what) {

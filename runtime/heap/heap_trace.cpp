@@ -4,6 +4,7 @@
 #include "runtime/heap/heap_trace.hpp"
 
 #include <bit>
+#include <cstdio>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,28 @@ std::string json_of_options(const options& values) {
     return text + "}";
 }
 
+/// Returns the header of a trace that begins now.
+trace_info info_of(const options& values, const backing& memory, bool on_cuda, event_mode mode) {
+    trace_info info;
+    info.mode = mode;
+    info.on_cuda = on_cuda;
+    info.base = reinterpret_cast<std::uintptr_t>(memory.base());
+    info.range = std::uint64_t{memory.usable_segments()} << segment_shift;
+    info.capacity = values.capacity;
+    info.start_ns = simt::clock_ns();
+    info.options_json = json_of_options(values);
+    return info;
+}
+
+/// Ends a trace's file, after the log has passed on all that it is to have. Errors: those of `trace_writer::finish`.
+absl::Status finish(trace_writer& file, std::uint64_t lost_notes) {
+    std::map<std::uint32_t, std::string> names;
+    for (const std::uint32_t tag : file.tags()) {
+        names[tag] = name_of_tag(tag);
+    }
+    return file.finish(lost_notes, names);
+}
+
 absl::Status no_sites() {
     return absl::FailedPreconditionError(
         "sites: the heap does not count blocks by tag; set the option sites (ORCHARD_SITES, --sites)");
@@ -59,14 +82,7 @@ absl::StatusOr<std::unique_ptr<heap_trace>> heap_trace::make(const options& valu
         listeners.sources.push_back(made->kernels_.get());
     }
     if (!values.trace.empty()) {
-        trace_info info;
-        info.mode = mode;
-        info.on_cuda = on_cuda;
-        info.base = reinterpret_cast<std::uintptr_t>(memory.base());
-        info.range = std::uint64_t{memory.usable_segments()} << segment_shift;
-        info.capacity = values.capacity;
-        info.start_ns = simt::clock_ns();
-        info.options_json = json_of_options(values);
+        const trace_info info = info_of(values, memory, on_cuda, mode);
         auto file = trace_writer::open(values.trace, info, values.trace_limit);
         if (!file.ok()) {
             return file.status();
@@ -140,7 +156,7 @@ absl::StatusOr<std::vector<site_usage>> heap_trace::sites(event_log& log, absl::
 }
 
 /// First all that kernels have written; then what is still missing can only be lost.
-void heap_trace::end(event_log& log) {
+absl::Status heap_trace::end(event_log& log) {
     std::uint64_t lost_notes = 0;
     if (ring_ != nullptr) {
         log.flush(longest_flush);
@@ -151,14 +167,7 @@ void heap_trace::end(event_log& log) {
         }
     }
     log.stop();
-    if (file_ == nullptr) {
-        return;
-    }
-    std::map<std::uint32_t, std::string> names;
-    for (const std::uint32_t tag : file_->tags()) {
-        names[tag] = name_of_tag(tag);
-    }
-    file_->finish(lost_notes, names).IgnoreError();
+    return file_ != nullptr ? finish(*file_, lost_notes) : absl::OkStatus();
 }
 
 absl::Status heap::impl::make_trace() {
@@ -175,6 +184,58 @@ absl::Status heap::impl::make_trace() {
 
 absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
     return trace_ != nullptr ? trace_->sites(events_->log(), values.request_timeout) : no_sites();
+}
+
+/// Begins a trace for a reader of the live page. It has what the heap's threads report, and what kernels do if the heap
+/// has the option `trace` or `sites`. Its mode is sampled, as what was before it is missing, so that it cannot be
+/// replayed. Errors: InvalidArgument for a file without its whole path; FailedPrecondition if such a trace is under
+/// way; those of `trace_writer::open`.
+absl::StatusOr<std::string> heap::impl::start_trace(const std::string& path) {
+    if (path.empty() || path.front() != '/') {
+        return absl::InvalidArgumentError("trace_start: give a file by its whole path");
+    }
+    if (started_trace_) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("trace_start: a trace is being written to ", started_path_, "; send trace_stop first"));
+    }
+    const bool on_cuda = executor.kind == simt::device_kind::cuda;
+    auto file = trace_writer::open(path, info_of(values, *memory_, on_cuda, event_mode::sampled), values.trace_limit);
+    if (!file.ok()) {
+        return file.status();
+    }
+    started_trace_ = *std::move(file);
+    started_path_ = path;
+    events_->log().add_sink(*started_trace_);
+    return absl::StrCat("a trace is being written to ", path);
+}
+
+/// Ends the trace that `start_trace` began. Errors: FailedPrecondition if there is none; those of
+/// `trace_writer::finish`.
+absl::StatusOr<std::string> heap::impl::stop_trace() {
+    if (!started_trace_) {
+        return absl::FailedPreconditionError("trace_stop: no trace was started; send trace_start=FILE first");
+    }
+    events_->log().flush(values.request_timeout);
+    events_->log().remove_sink(*started_trace_);
+    const absl::Status status = finish(*started_trace_, 0);
+    const trace_counts counts = started_trace_->counts();
+    started_trace_.reset();
+    return status.ok() ? absl::StatusOr<std::string>(absl::StrFormat("%d events written to %s, %d lost", counts.events,
+                                                                     started_path_, counts.lost))
+                       : status;
+}
+
+/// Stops the log, and ends the traces. A heap that is destroyed returns nothing: an error of a file is printed where
+/// an option asks for lines, and is found by the reader of the file, which is cut off.
+void heap::impl::end_traces() {
+    absl::Status status = trace_ ? trace_->end(events_->log()) : absl::OkStatus();
+    events_->stop();
+    if (started_trace_) {
+        status.Update(finish(*started_trace_, 0));
+    }
+    if (!status.ok() && (values.verbose || values.show_stats)) {
+        (void)std::fputs(absl::StrFormat("orchard: trace of heap %d: %s\n", number_, status.message()).c_str(), stderr);
+    }
 }
 
 }  // namespace orchard

@@ -38,10 +38,9 @@ public:
     /// Returns whether kernels report every block.
     [[nodiscard]] bool reports_blocks() const { return mode_ == event_mode::complete && ring_ != nullptr; }
 
-    /// Stops the log and ends the trace's file. No kernel runs, and the heap's threads have ended. An error of the file
-    /// is not reported, since a heap that is destroyed returns nothing; the reader of the file finds that it is cut
-    /// off.
-    void end(event_log& log);
+    /// Stops the log and ends the trace's file. No kernel runs, and the heap's threads have ended. Errors: those of
+    /// `trace_writer::finish`.
+    absl::Status end(event_log& log);
 
     /// Notes a block that the host has allocated, or is about to free (`kernel_events::add_of_host`). Errors: the
     /// device's own.

@@ -81,13 +81,32 @@ TEST_F(c_heap, memory_is_reserved_and_trimmed) {
     EXPECT_EQ(orchard_heap_reserve(heap_, std::size_t{1} << 40), ORCHARD_RESOURCE_EXHAUSTED);
 }
 
+TEST_F(c_heap, no_block_is_marked_where_no_tool_listens) {
+    size_t count = 7;
+    EXPECT_EQ(orchard_heap_mark_live_blocks(heap_, &count), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(count, 0u);
+    EXPECT_EQ(orchard_heap_mark_live_blocks(heap_, nullptr), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_unmark_live_blocks(heap_), ORCHARD_OK) << orchard_last_error();
+}
+
+TEST_F(c_heap, its_budget_changes_if_it_is_elastic) {
+    orchard_heap* elastic = nullptr;
+    ASSERT_EQ(orchard_heap_create("device=emulated backing=elastic capacity=16MiB", &elastic), ORCHARD_OK)
+        << orchard_last_error();
+    EXPECT_EQ(orchard_heap_set_device_budget(elastic, 32 << 20), ORCHARD_OUT_OF_RANGE);
+    EXPECT_EQ(orchard_heap_set_device_budget(elastic, 8 << 20), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_reserve(elastic, 16 << 20), ORCHARD_RESOURCE_EXHAUSTED);
+    EXPECT_EQ(orchard_heap_set_device_budget(elastic, 16 << 20), ORCHARD_OK) << orchard_last_error();
+    EXPECT_EQ(orchard_heap_reserve(elastic, 16 << 20), ORCHARD_OK) << orchard_last_error();
+    orchard_heap_destroy(elastic);
+}
+
 TEST_F(c_heap, memory_moves_if_the_options_say_so) {
     EXPECT_EQ(orchard_heap_migrate(heap_, nullptr), ORCHARD_FAILED_PRECONDITION);
     EXPECT_NE(std::string(orchard_last_error()).find("move_unit"), std::string::npos) << orchard_last_error();
     orchard_heap* tiers = nullptr;
     ASSERT_EQ(
-        orchard_heap_create(
-            "device=emulated backing=elastic capacity=8MiB host_budget=8MiB move_unit=2MiB commit_ahead=0", &tiers),
+        orchard_heap_create("device=emulated backing=elastic capacity=8MiB host_budget=8MiB move_unit=2MiB", &tiers),
         ORCHARD_OK)
         << orchard_last_error();
     void* const block = orchard_heap_allocate(tiers, 3 << 20);
@@ -188,6 +207,9 @@ TEST(c_api, wrong_options_are_errors_and_leave_null) {
 TEST(c_api, a_null_heap_is_an_error_everywhere) {
     EXPECT_EQ(orchard_heap_trim(nullptr), ORCHARD_INVALID_ARGUMENT);
     EXPECT_EQ(orchard_heap_reserve(nullptr, 1), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_set_device_budget(nullptr, 1), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_mark_live_blocks(nullptr, nullptr), ORCHARD_INVALID_ARGUMENT);
+    EXPECT_EQ(orchard_heap_unmark_live_blocks(nullptr), ORCHARD_INVALID_ARGUMENT);
     EXPECT_EQ(orchard_heap_validate(nullptr), ORCHARD_INVALID_ARGUMENT);
     EXPECT_EQ(orchard_heap_allocate(nullptr, 1), nullptr);
     EXPECT_EQ(orchard_heap_free(nullptr, nullptr), ORCHARD_INVALID_ARGUMENT);

@@ -19,8 +19,8 @@ struct counting_sink final : event_sink {
     std::uint64_t of_host[event_kinds]{};  ///< those with `host_slot`
     std::uint64_t bytes[event_kinds]{};
     std::uint64_t lost_events = 0;
-    std::uint64_t latest_ns = 0;
-    bool is_in_order = true;
+    std::uint64_t latest_ns[event_kinds]{};
+    bool is_in_order = true;  ///< the events of each kind; those of other threads may follow behind: see event_log
 
     void take(std::span<const event> more) override {
         for (const event& e : more) {
@@ -28,8 +28,8 @@ struct counting_sink final : event_sink {
             ++events[k];
             of_host[k] += e.detail == host_slot ? 1 : 0;
             bytes[k] += e.bytes;
-            is_in_order = is_in_order && e.time_ns >= latest_ns;
-            latest_ns = std::max(latest_ns, e.time_ns);
+            is_in_order = is_in_order && e.time_ns >= latest_ns[k];
+            latest_ns[k] = e.time_ns;
         }
     }
     void lost(std::uint64_t count) override { lost_events += count; }

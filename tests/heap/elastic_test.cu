@@ -71,6 +71,32 @@ TEST_P(heap_elastic, gives_everything_back_when_it_is_trimmed) {
     EXPECT_EQ(stats().released_bytes, segments(60));
 }
 
+TEST_P(heap_elastic, keeps_to_a_budget_that_changes) {
+    ASSERT_NO_FATAL_FAILURE(remake_with(16, 0));
+    EXPECT_TRUE(absl::IsOutOfRange(h().set_device_budget(segments(17))));
+    EXPECT_TRUE(absl::IsOutOfRange(h().set_device_budget(segments(1) - 1)));
+    ASSERT_TRUE(h().reserve(segments(12)).ok());
+    ASSERT_TRUE(h().set_device_budget(segments(8)).ok());
+    EXPECT_EQ(stats().committed_bytes, 0u) << "memory without blocks is released";
+    EXPECT_EQ(fill(), 8u);
+    EXPECT_EQ(h().last_failure()->now.device_budget, segments(8));
+    ASSERT_TRUE(h().set_device_budget(segments(4)).ok());
+    EXPECT_EQ(stats().committed_bytes, segments(8)) << "blocks stay";
+    empty();
+    ASSERT_TRUE(h().trim().ok());
+    EXPECT_EQ(fill(), 4u);
+    empty();
+    ASSERT_TRUE(h().set_device_budget(segments(16)).ok());
+    EXPECT_EQ(fill(), 16u) << "a failure for want of the old budget is forgotten";
+    empty();
+    // Beyond the device's budget, memory comes from the host.
+    ASSERT_NO_FATAL_FAILURE(remake_with(8, 6));
+    ASSERT_TRUE(h().set_device_budget(segments(2)).ok());
+    EXPECT_EQ(fill(), 8u);
+    EXPECT_EQ(stats().host_bytes, segments(6));
+    empty();
+}
+
 TEST_P(heap_elastic, keeps_what_is_in_use_when_it_is_trimmed) {
     const std::vector<block> all = allocate({segments(1), 100, segments(3), 5000, segments(2)}, 1);
     ASSERT_NO_FATAL_FAILURE(stamp(all));

@@ -142,7 +142,7 @@ TEST_F(live_heap, carries_out_commands) {
 TEST_F(live_heap, refuses_commands_with_a_reason) {
     EXPECT_EQ(send(command::reserve, std::uint64_t{1} << 40).status().code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(send(command::budget, 1 << 20).status().message()),
-                HasSubstr("the budgets of a heap are fixed when it is created"));
+                HasSubstr("cannot be 1 MiB: give 2 MiB or more"));
     EXPECT_EQ(send(command::dump, 0, "a/relative/path").status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(send(command::dump, 0, "/nonexistent/file").status().message()),
                 HasSubstr("/nonexistent/file: cannot make a file beside it"));

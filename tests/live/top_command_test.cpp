@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/trace/trace_reader.hpp"
 #include "tests/live/pages.hpp"
 
 namespace orchard::top {
@@ -92,10 +94,36 @@ TEST_F(top_command, lists_and_picks_heaps) {
 TEST_F(top_command, sends_commands) {
     EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).out, "32 MiB committed now\n");
     EXPECT_EQ(top(of_owner({"--send", "trim"})).out, "32 MiB given back, 0 B committed now\n");
+    EXPECT_EQ(top(of_owner({"--send", "budget=16MiB"})).out, "the device's budget is 16 MiB, 0 B committed now\n");
+    EXPECT_NE(top(of_owner({"--send", "reserve=32MiB"})).code, 0);
+    EXPECT_THAT(top(of_owner({"--once"})).out, testing::ContainsRegex("\ndevice_budget_bytes +16777216 "));
     const outcome refused = top(of_owner({"--send", "budget=1GiB"}));
     EXPECT_NE(refused.code, 0);
-    EXPECT_THAT(refused.err, HasSubstr("the budgets of a heap are fixed"));
-    EXPECT_THAT(top(of_owner({"--send", "trace_stop"})).err, HasSubstr("not supported by this build"));
+    EXPECT_THAT(refused.err, HasSubstr("cannot be 1 GiB"));
+}
+
+TEST_F(top_command, starts_and_stops_a_trace) {
+    const std::string path = testing::TempDir() + absl::StrCat("started_", ::getpid(), ".trace");
+    EXPECT_THAT(top(of_owner({"--send", "trace_stop"})).err, HasSubstr("no trace was started"));
+    EXPECT_EQ(top(of_owner({"--send", "trace_start=" + path})).out, "a trace is being written to " + path + "\n");
+    EXPECT_THAT(top(of_owner({"--send", "trace_start=" + path})).err, HasSubstr("send trace_stop first"));
+    EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).code, 0);
+    EXPECT_EQ(top(of_owner({"--send", "trim"})).code, 0);
+    EXPECT_THAT(top(of_owner({"--send", "trace_stop"})).out, HasSubstr(" events written to " + path + ", 0 lost\n"));
+    const auto trace = load_trace(path);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->summary.info.mode, event_mode::sampled) << "its beginning is missing";
+    const auto bytes_of = [&](event_kind kind) {
+        std::uint64_t bytes = 0;
+        for (const event& e : trace->events) {
+            bytes += e.kind == kind ? e.bytes : 0;
+        }
+        return bytes;
+    };
+    EXPECT_EQ(bytes_of(event_kind::commit), 32u << 20);
+    EXPECT_EQ(bytes_of(event_kind::decommit), 32u << 20);
+    EXPECT_EQ(top(of_owner({"--send", "trace_start=/no such folder/x"})).code, 2);
+    ::unlink(path.c_str());
 }
 
 TEST_F(top_command, refuses_what_makes_no_sense) {

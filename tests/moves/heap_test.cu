@@ -121,6 +121,23 @@ TEST_P(heap_moves, a_program_moves_blocks_itself) {
     EXPECT_TRUE(h().demote(find(false), 0).ok());
 }
 
+// Growth ahead of demand, and `reserve`, fill the budgets of both tiers.
+TEST_P(heap_moves, memory_without_blocks_makes_room) {
+    options values = values_of(4, 4);
+    values.move_unit = segments(1);
+    ASSERT_NO_FATAL_FAILURE(remake(values));
+    ASSERT_TRUE(h().reserve(segments(8)).ok());
+    const std::vector<block> some = allocate({segments(1), segments(1), segments(1)});
+    stamp(some);
+    EXPECT_EQ(stats().host_bytes, segments(4));
+    for (const block& b : some) {
+        EXPECT_TRUE(h().demote(b.pointer(), segments(1)).ok());
+    }
+    EXPECT_EQ(stats().host_bytes, segments(3));
+    expect_stamped(some);
+    free_all(some);
+}
+
 // Large units: the extents of two segments move as a whole.
 TEST_P(heap_moves, units_of_several_segments_move_as_a_whole) {
     ASSERT_NO_FATAL_FAILURE(fill_with_blocks(2));

@@ -56,10 +56,23 @@ class Heaps(unittest.TestCase):
             self.assertGreaterEqual(heap.stats()["committed_bytes"], 8 * MIB)
             heap.trim()
 
+    def test_no_block_is_marked_where_no_tool_listens(self):
+        with emulated() as heap:
+            self.assertEqual(heap.mark_live_blocks(), 0)
+            heap.unmark_live_blocks()
+
+    def test_the_budget_of_an_elastic_heap_changes(self):
+        with emulated(backing="elastic", capacity="16MiB") as heap:
+            heap.set_device_budget(8 * MIB)
+            with self.assertRaises(orchard.OutOfMemoryError):
+                heap.reserve(16 * MIB)
+            with self.assertRaisesRegex(orchard.Error, "cannot be 32 MiB"):
+                heap.set_device_budget(32 * MIB)
+
     def test_memory_moves_if_the_options_say_so(self):
         with emulated() as heap, self.assertRaisesRegex(orchard.Error, "move_unit"):
             heap.migrate()
-        with emulated(backing="elastic", capacity="8MiB", host_budget="8MiB", move_unit="2MiB", commit_ahead=0) as heap:
+        with emulated(backing="elastic", capacity="8MiB", host_budget="8MiB", move_unit="2MiB") as heap:
             block = heap.allocate(3 * MIB)
             heap.demote(block, 3 * MIB)
             self.assertEqual(heap.stats()["moved_to_host_bytes"], 4 * MIB)

@@ -35,6 +35,11 @@ absl::Status backing::advise(void* /*at*/, std::size_t bytes, managed_advice /*w
         bytes));
 }
 
+absl::Status backing::limit_device(std::uint64_t /*bytes*/) {
+    return absl::FailedPreconditionError(
+        "the budget of this heap cannot change: only an elastic heap's can; give the option backing = elastic");
+}
+
 absl::Status backing::finish_stream(void* /*stream*/) { return move({}); }
 
 absl::Status backing::move(const std::vector<move_order>& /*orders*/) {

@@ -131,6 +131,9 @@ public:
     /// commits and decommits, which never wait for a copy. Errors: FailedPrecondition if nothing moves; those of
     /// `detail::tier_mover::move`.
     virtual absl::Status move(const std::vector<move_order>& orders);
+    /// Sets the limit of user memory on the device, from now on; what is committed beyond it stays. Any thread. Errors:
+    /// FailedPrecondition if this backing has all its memory from the start, or asks the driver for it.
+    virtual absl::Status limit_device(std::uint64_t bytes);
     /// Gives memory back that is kept for later moves. Any thread.
     virtual void give_up_spares() {}
 

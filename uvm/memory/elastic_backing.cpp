@@ -61,7 +61,9 @@ public:
           base_{base},
           runs_{segments_},
           mover_{this->driver(), counts_, pieces_mutex_, shape.move_unit, shape.checks_moves} {
-        counts_.budgets = {shape.device_budget, shape.host_budget};
+        counts_.set_budget(memory_tier::device, shape.device_budget);
+        counts_.set_budget(memory_tier::host, shape.host_budget);
+        counts_.most = shape.device_budget + shape.host_budget;
     }
     ~elastic_backing() override;
 
@@ -78,6 +80,10 @@ public:
         return memory.ok() ? memory->free : ~std::uint64_t{0};
     }
     [[nodiscard]] memory_use use() const override;
+    absl::Status limit_device(std::uint64_t bytes) override {
+        counts_.set_budget(memory_tier::device, bytes);
+        return absl::OkStatus();
+    }
 
     [[nodiscard]] bool can_move() const override { return shape_.move_unit != 0; }
     [[nodiscard]] std::vector<movable_memory> movable() const override;
@@ -193,8 +199,8 @@ memory_use elastic_backing::use() const {
     now.device_bytes = counts_.of(memory_tier::device) + mover_.held(memory_tier::device);
     now.host_bytes = counts_.of(memory_tier::host);
     now.metadata_bytes = metadata_use_.get();
-    now.device_budget = shape_.device_budget;
-    now.host_budget = shape_.host_budget;
+    now.device_budget = counts_.budget(memory_tier::device);
+    now.host_budget = counts_.budget(memory_tier::host);
     now.spare_bytes = mover_.held(memory_tier::device) + mover_.held(memory_tier::host);
     now.moved_to_device = mover_.moved_to(memory_tier::device);
     now.moved_to_host = mover_.moved_to(memory_tier::host);
@@ -206,8 +212,8 @@ memory_use elastic_backing::use() const {
 /// no more than one batch.
 bool elastic_backing::allows(memory_tier tier, std::uint64_t bytes) const {
     // The sums do not wrap around: a run has at most 2^45 bytes, and the budgets are limited by the options.
-    return tier == memory_tier::device ? counts_.of(tier) + mover_.held(tier) + bytes <= shape_.device_budget
-                                       : driver().has_host_tier() && counts_.of(tier) + bytes <= shape_.host_budget;
+    return tier == memory_tier::device ? counts_.of(tier) + mover_.held(tier) + bytes <= counts_.budget(tier)
+                                       : driver().has_host_tier() && counts_.of(tier) + bytes <= counts_.budget(tier);
 }
 
 /// Returns the outcome of a commit for which no tier has memory, with all numbers in the text. `failure` is the
@@ -331,8 +337,8 @@ commit_outcome elastic_backing::commit(segment_run run) {
         counts_.plan(tier, bytes);
         if (tier == memory_tier::host) {
             const std::uint64_t on_host = counts_.planned(tier);
-            mover_.try_to_give_up_spares(
-                tier, mover_.allowance() + (shape_.host_budget > on_host ? shape_.host_budget - on_host : 0));
+            const std::uint64_t budget = counts_.budget(tier);
+            mover_.try_to_give_up_spares(tier, mover_.allowance() + (budget > on_host ? budget - on_host : 0));
         }
         absl::Status status = create(made, tier);
         const bool is_short = absl::IsResourceExhausted(status);

@@ -278,9 +278,7 @@ absl::Status tier_mover::give_alias(tier_memory& memory, std::size_t bytes) {
 absl::StatusOr<char*> tier_mover::take_addresses(std::size_t bytes) {
     const std::scoped_lock lock(window_mutex_);
     if (window_ == nullptr) {
-        const std::uint64_t all =
-            2 * (counts_.budget(memory_tier::device) + counts_.budget(memory_tier::host) + allowance());
-        window_bytes_ = all / segment_bytes * segment_bytes;
+        window_bytes_ = 2 * (counts_.most + allowance()) / segment_bytes * segment_bytes;
         const auto at = driver_.reserve(window_bytes_, segment_bytes);
         if (!at.ok()) {
             return at.status();

@@ -62,7 +62,8 @@ struct memory_piece {
 struct tier_counts {
     std::array<std::atomic<std::uint64_t>, 2> bytes{};
     std::array<std::atomic<std::uint64_t>, 2> pending{};  ///< of a commit under way, whose room no move may take
-    std::array<std::uint64_t, 2> budgets{};
+    std::array<std::atomic<std::uint64_t>, 2> budgets{};
+    std::uint64_t most = 0;  ///< both budgets at the beginning, which they never exceed later. Constant
 
     [[nodiscard]] std::uint64_t of(memory_tier tier) const {
         return bytes[static_cast<std::size_t>(tier)].load(std::memory_order_relaxed);
@@ -73,7 +74,12 @@ struct tier_counts {
     void plan(memory_tier tier, std::uint64_t n) {
         pending[static_cast<std::size_t>(tier)].store(n, std::memory_order_relaxed);
     }
-    [[nodiscard]] std::uint64_t budget(memory_tier tier) const { return budgets[static_cast<std::size_t>(tier)]; }
+    [[nodiscard]] std::uint64_t budget(memory_tier tier) const {
+        return budgets[static_cast<std::size_t>(tier)].load(std::memory_order_relaxed);
+    }
+    void set_budget(memory_tier tier, std::uint64_t n) {
+        budgets[static_cast<std::size_t>(tier)].store(n, std::memory_order_relaxed);
+    }
     void add(memory_tier tier, std::uint64_t n) {
         bytes[static_cast<std::size_t>(tier)].fetch_add(n, std::memory_order_relaxed);
     }

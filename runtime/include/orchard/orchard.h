@@ -106,6 +106,18 @@ ORCHARD_API int orchard_heap_trim(orchard_heap* heap);
 /* Commits memory until `bytes` are committed in total. Kernels may run. Errors: RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED. */
 ORCHARD_API int orchard_heap_reserve(orchard_heap* heap, size_t bytes);
 
+/* Tells a checker that listens to NVTX's memory functions, such as `compute-sanitizer --nvtx=yes`, which blocks are live,
+ * so that it reports the use of a block that an earlier kernel has freed; `*count` is their number, 0 if none listens.
+ * `count` may be NULL. `orchard_heap_unmark_live_blocks` ends this, before a kernel that allocates. No kernel may use the
+ * heap meanwhile. Errors: FAILED_PRECONDITION if a published algorithm serves the heap; DEADLINE_EXCEEDED. */
+ORCHARD_API int orchard_heap_mark_live_blocks(orchard_heap* heap, size_t* count);
+ORCHARD_API int orchard_heap_unmark_live_blocks(orchard_heap* heap);
+
+/* Sets how much memory an elastic heap may commit on the device from now on: 2 MiB to the option capacity. Memory without
+ * blocks is released first if more is committed; blocks stay. Kernels may run. Errors: OUT_OF_RANGE; FAILED_PRECONDITION
+ * if the heap is not elastic; those of `orchard_heap_trim`. */
+ORCHARD_API int orchard_heap_set_device_budget(orchard_heap* heap, size_t bytes);
+
 /* Move memory of an elastic heap with the options host_budget and move_unit between the device and the host; addresses and
  * contents stay the same. `orchard_heap_migrate` waits for the work queued on `stream` (a cudaStream_t; NULL: the default
  * stream) and moves what is in use to the device; nothing may use the heap, or allocate from it, until it returns. The others move all memory

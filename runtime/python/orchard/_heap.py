@@ -145,6 +145,25 @@ class Heap:
         DeadlineError."""
         _library.check(_library.load().orchard_heap_reserve(self._open(), _natural(size, "size")))
 
+    def mark_live_blocks(self):
+        """Tells a checker that listens to NVTX, such as `compute-sanitizer --nvtx=yes`, which blocks are live, and returns
+        their number; 0 if none listens. It then reports the use of a block that an earlier kernel has freed, until
+        `unmark_live_blocks`, which comes before a kernel that allocates. No kernel may use the heap meanwhile. Raises
+        DeadlineError."""
+        count = ctypes.c_size_t()
+        _library.check(_library.load().orchard_heap_mark_live_blocks(self._open(), ctypes.byref(count)))
+        return count.value
+
+    def unmark_live_blocks(self):
+        """Ends what `mark_live_blocks` began. Does nothing after no such call."""
+        _library.check(_library.load().orchard_heap_unmark_live_blocks(self._open()))
+
+    def set_device_budget(self, size):
+        """Sets how many bytes an elastic heap may commit on the device from now on: 2 MiB to the option `capacity`.
+        Memory without blocks is released first if more is committed; blocks stay. Kernels may run. Raises RangeError;
+        Error if the heap is not elastic; DeadlineError."""
+        _library.check(_library.load().orchard_heap_set_device_budget(self._open(), _natural(size, "size")))
+
     def migrate(self, stream=0):
         """Waits for the work queued on `stream` (the address of a cudaStream_t; 0: the default stream), and moves what
         kernels use to the GPU, in an elastic heap with `host_budget` and `move_unit`. Nothing may use the heap meanwhile.

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+#include "examples/trees/tree_run.hpp"
+
+#include <algorithm>
+
+#include "examples/trees/bump_memory.cuh"
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/nvtx/phase.hpp"
+
+namespace orchard::examples {
+namespace {
+
+/// Launches, and adds the kernel's time to `us`.
+template <class Kernel>
+absl::Status run(const simt::executor& on, simt::grid shape, const Kernel& kernel, double& us) {
+    const simt::launch_result done = simt::launch(on, shape, kernel);
+    us += done.microseconds;
+    return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
+}
+
+/// Copies one object from device memory. Words of the device are copied as the numbers in them.
+template <class T>
+absl::Status read(const simt::executor& on, T& to, const T* from) {
+    return copy_to_host(on, &to, from, sizeof(T));
+}
+
+simt::executor timed(const simt::executor& on) {
+    simt::executor result = on;
+    result.timed = true;
+    return result;
+}
+
+/// Builds, reads and frees the tree, `repeats` times. `before` makes the memory empty.
+template <class Memory, class Before>
+absl::Status repeat_search_tree(const simt::executor& on, const Memory& memory, const Before& before,
+                                std::span<const key_pair> input, std::uint32_t keys, std::uint64_t threads, int repeats,
+                                command_line::progress& bar, search_tree_result& result) {
+    device_array<key_pair> edges;
+    device_array<search_tree> tree;
+    device_array<search_node*> made;
+    device_array<key_record> records;
+    absl::Status status;
+    const auto make = [&](auto& array, std::uint64_t count) {
+        auto created = std::remove_reference_t<decltype(array)>::create(on, count);
+        status.Update(created.status());
+        if (created.ok()) {
+            array = *std::move(created);
+        }
+    };
+    make(edges, input.size());
+    make(tree, 1);
+    make(made, threads);
+    make(records, keys);
+    status.Update(status.ok() ? edges.upload(input) : status);
+    bar.begin("building search trees", static_cast<std::uint64_t>(repeats));
+    for (int i = 0; i < repeats && status.ok(); ++i) {
+        status.Update(before());
+        status.Update(tree.zero());
+        double build_us = 0;
+        double free_us = 0;
+        double other_us = 0;
+        if (status.ok()) {
+            const nvtx::phase marked(nvtx::phase::build, input.size());
+            status.Update(
+                run(on, simt::grid_for(threads),
+                    build_search_tree<Memory>{memory, edges.data(), input.size(), threads, tree.data(), made.data()},
+                    build_us));
+        }
+        if (status.ok()) {
+            const nvtx::phase marked(nvtx::phase::compute, keys);
+            status.Update(run(on, simt::grid_for(keys), read_search_tree{tree.data(), keys, records.data()}, other_us));
+        }
+        if (status.ok()) {
+            const nvtx::phase marked(nvtx::phase::free);
+            status.Update(
+                run(on, simt::grid_for(threads), free_search_tree<Memory>{memory, threads, made.data()}, free_us));
+        }
+        result.times.build_us.push_back(build_us);
+        result.times.free_us.push_back(free_us);
+        bar.add(1);
+    }
+    bar.clear();
+    search_tree last{};
+    result.keys.resize(keys);
+    status.Update(status.ok() ? read(on, last, tree.data()) : status);
+    status.Update(status.ok() ? records.download(result.keys) : status);
+    result.nodes = last.nodes.load<order::relaxed>();
+    result.edges = last.edges.load<order::relaxed>();
+    result.spared = last.spared.load<order::relaxed>();
+    result.left_out = last.no_memory.load<order::relaxed>();
+    return status;
+}
+
+}  // namespace
+
+double build_times::settled(const std::vector<double>& times) {
+    if (times.empty()) {
+        return 0;
+    }
+    std::vector<double> last(times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    std::ranges::sort(last);
+    return last[last.size() / 2];
+}
+
+absl::StatusOr<search_tree_result> run_search_tree(heap& h, std::uint64_t bump_bytes, std::span<const key_pair> edges,
+                                                   std::uint32_t keys, std::uint64_t threads, int repeats,
+                                                   command_line::progress& bar) {
+    const simt::executor on = timed(h.executor());
+    search_tree_result result;
+    absl::Status status;
+    if (bump_bytes == 0) {
+        status.Update(h.preload<build_search_tree<heap_ref>, free_search_tree<heap_ref>>());
+        status.Update(repeat_search_tree(
+            on, h.ref(), [] { return absl::OkStatus(); }, edges, keys, threads, repeats, bar, result));
+    } else {
+        auto memory = device_array<char>::create(on, bump_bytes);
+        auto taken = device_array<simt::device_word<std::uint64_t>>::create(on, 1);
+        status.Update(memory.status());
+        status.Update(taken.status());
+        if (status.ok()) {
+            status.Update(repeat_search_tree(
+                on, bump_memory{memory->data(), bump_bytes, taken->data()}, [&] { return taken->zero(); }, edges, keys,
+                threads, repeats, bar, result));
+        }
+        result.times.free_us.clear();
+    }
+    return status.ok() ? absl::StatusOr<search_tree_result>(std::move(result)) : status;
+}
+
+absl::StatusOr<octree_result> run_octree(heap& h, std::span<const body> input, std::uint32_t threads, double opening,
+                                         double softening, int repeats, command_line::progress& bar) {
+    const simt::executor on = timed(h.executor());
+    const auto count = static_cast<std::uint32_t>(input.size());
+    device_array<body> bodies;
+    device_array<octree> tree;
+    device_array<std::uint32_t> same;
+    device_array<octree_cell*> made;
+    device_array<force> forces;
+    absl::Status status = h.preload<build_octree<heap_ref>, sum_octree, pull_bodies, free_octree<heap_ref>>();
+    const auto make = [&](auto& array, std::uint64_t n) {
+        auto created = std::remove_reference_t<decltype(array)>::create(on, n);
+        status.Update(created.status());
+        if (created.ok()) {
+            array = *std::move(created);
+        }
+    };
+    make(bodies, count);
+    make(tree, 1);
+    make(same, count);
+    make(made, threads);
+    make(forces, count);
+    status.Update(status.ok() ? bodies.upload(input) : status);
+    octree_result result;
+    octree last{};
+    bar.begin("building octrees", static_cast<std::uint64_t>(repeats));
+    for (int i = 0; i < repeats && status.ok(); ++i) {
+        status.Update(tree.zero());
+        double build_us = 0;
+        double free_us = 0;
+        if (status.ok()) {
+            const nvtx::phase marked(nvtx::phase::build, count);
+            status.Update(run(
+                on, simt::grid_for(threads),
+                build_octree<heap_ref>{h.ref(), bodies.data(), count, threads, tree.data(), same.data(), made.data()},
+                build_us));
+        }
+        if (i + 1 == repeats && status.ok()) {
+            const nvtx::phase marked(nvtx::phase::compute, count);
+            status.Update(run(on, simt::grid_for(count), sum_octree{bodies.data(), count, tree.data()}, result.sum_us));
+            status.Update(
+                run(on, simt::grid_for(count, 128),
+                    pull_bodies{bodies.data(), count, tree.data(), same.data(), opening, softening, forces.data()},
+                    result.force_us));
+        }
+        status.Update(status.ok() ? read(on, last, tree.data()) : status);
+        if (status.ok()) {
+            const nvtx::phase marked(nvtx::phase::free);
+            status.Update(
+                run(on, simt::grid_for(threads), free_octree<heap_ref>{h.ref(), threads, made.data()}, free_us));
+        }
+        result.times.build_us.push_back(build_us);
+        result.times.free_us.push_back(free_us);
+        bar.add(1);
+    }
+    bar.clear();
+    result.forces.resize(count);
+    status.Update(status.ok() ? forces.download(result.forces) : status);
+    result.cells = last.cells.load<order::relaxed>();
+    result.bodies = last.root.bodies.load<order::relaxed>();
+    result.left_out = last.no_memory.load<order::relaxed>();
+    for (const auto& n : last.at_depth) {
+        result.at_depth.push_back(n.load<order::relaxed>());
+    }
+    return status.ok() ? absl::StatusOr<octree_result>(std::move(result)) : status;
+}
+
+}  // namespace orchard::examples

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A particle shower in a heap and in a pool, against a plain loop on the host.
+
+#include <gmock/gmock.h>
+
+#include "examples/particles/shower_run.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "tests/support/hardened_fixture.hpp"
+
+namespace orchard::examples {
+namespace {
+
+using test::name_of_device;
+using testing::HasSubstr;
+
+shower_options small() {
+    shower_options o;
+    o.primaries = 40;
+    o.rule.energy_kev = 20'000;
+    o.track_bytes = 512;
+    return o;
+}
+
+options on(device_option device, std::uint64_t capacity, std::uint64_t host_budget) {
+    options o;
+    o.device = device;
+    o.backing = backing_option::elastic;
+    o.capacity = capacity;
+    o.host_budget = host_budget;
+    o.move_unit = host_budget != 0 ? 2 << 20 : 0;
+    o.commit_ahead = 0;
+    o.cached_segments = 0;
+    o.emulated_workers = 2;
+    return o;
+}
+
+TEST(shower_rule, loses_no_energy) {
+    const shower_rule rule{.seed = 3, .energy_kev = 5'000};
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        particle p = rule.primary(i);
+        for (bool ends = false; !ends;) {
+            const shower_step s = rule.next(p);
+            ASSERT_EQ(p.energy_kev, s.deposited_kev + s.after.energy_kev + s.secondaries * s.secondary_kev);
+            ASSERT_EQ(s.after.step, p.step + 1);
+            ASSERT_LT(s.after.layer, shower_layers);
+            ASSERT_LE(s.secondaries, most_secondaries);
+            ends = s.ends;
+            p = s.after;
+        }
+        EXPECT_EQ(p.energy_kev, 0u);
+    }
+}
+
+TEST(shower_rule, deposits_all_energy_on_the_host) {
+    const shower_options o = small();
+    const shower_totals all = run_on_host(o);
+    std::uint64_t sum = 0;
+    for (const std::uint64_t kev : all.deposited_kev) {
+        sum += kev;
+    }
+    EXPECT_EQ(sum, o.primaries * o.rule.energy_kev);
+    EXPECT_EQ(all.particles, all.ended);
+    EXPECT_GT(all.particles, 10 * o.primaries);
+}
+
+class shower : public test::on_each_device {};
+INSTANTIATE_TEST_SUITE_P(all, shower, testing::Values(device_option::emulated, device_option::cuda), name_of_device);
+
+TEST_P(shower, goes_beyond_the_device_and_comes_back) {
+    auto h = heap::create(on(GetParam(), 4 << 20, 64 << 20));
+    ASSERT_TRUE(h.ok()) << h.status();
+    command_line::progress bar(false);
+    shower_options o = small();
+    o.track_bytes = 4096;
+    const auto r = run_in_heap(*h, o, bar);
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_TRUE(r->is_complete) << r->why;
+    EXPECT_EQ(r->totals, run_on_host(o));
+    EXPECT_EQ(r->wrong, 0u);
+    EXPECT_GT(r->peak_alive * o.track_bytes, 4u << 20);
+    EXPECT_TRUE(std::ranges::any_of(r->passes, [](const shower_pass& p) { return p.host_bytes != 0; }));
+    EXPECT_EQ(r->passes.back().alive, 0u);
+    EXPECT_TRUE(h->validate().ok());
+    EXPECT_EQ(h->stats()->committed_bytes, 0u);
+}
+
+TEST_P(shower, ends_with_the_first_request_without_memory_and_loses_nothing) {
+    auto h = heap::create(on(GetParam(), 4 << 20, 0));
+    ASSERT_TRUE(h.ok()) << h.status();
+    command_line::progress bar(false);
+    shower_options o = small();
+    o.track_bytes = 4096;
+    const auto r = run_in_heap(*h, o, bar);
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_FALSE(r->is_complete);
+    EXPECT_NE(r->refused, 0u);
+    EXPECT_THAT(r->why, HasSubstr("budget"));
+    EXPECT_EQ(r->wrong, 0u);
+    EXPECT_TRUE(h->validate().ok());
+    EXPECT_EQ(h->stats()->committed_bytes, 0u) << "all tracks were freed";
+}
+
+TEST_P(shower, in_a_pool_is_the_same_if_the_pool_is_large_enough) {
+    const auto device = choose_device(GetParam());
+    ASSERT_TRUE(device.ok());
+    simt::executor executor;
+    executor.kind = device->kind;
+    executor.workers = 2;
+    command_line::progress bar(false);
+    const shower_options o = small();
+    const auto whole = run_in_pool(executor, 20'000, o, bar);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_TRUE(whole->is_complete);
+    EXPECT_EQ(whole->totals, run_on_host(o));
+    EXPECT_EQ(whole->wrong, 0u);
+    const auto ended = run_in_pool(executor, whole->peak_alive / 2, o, bar);
+    ASSERT_TRUE(ended.ok()) << ended.status();
+    EXPECT_FALSE(ended->is_complete);
+    EXPECT_LE(ended->peak_alive, whole->peak_alive / 2);
+    // Slots are used again: many more particles than slots.
+    const auto tight = run_in_pool(executor, whole->peak_alive * 5 / 2, o, bar);
+    ASSERT_TRUE(tight.ok()) << tight.status();
+    EXPECT_TRUE(tight->is_complete);
+    EXPECT_GT(tight->totals.particles, whole->peak_alive * 5 / 2);
+    EXPECT_TRUE(absl::IsInvalidArgument(run_in_pool(executor, 0, o, bar).status()));
+}
+
+/// Runs the command; returns its exit code and what it printed.
+std::pair<int, std::string> particles(const std::vector<std::string>& words) {
+    std::vector<const char*> argv{"orchard", "particles", "--device", "emulated", "--emulated-workers", "2"};
+    for (const std::string& word : words) {
+        argv.push_back(word.c_str());
+    }
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
+    std::string text = testing::internal::GetCapturedStdout();
+    return {code, text + testing::internal::GetCapturedStderr()};
+}
+
+TEST(particles_command, runs_and_says_what_a_pool_would_do) {
+    const auto [code, text] =
+        particles({"--primaries", "30", "--energy", "30", "--track-bytes", "4096", "--capacity", "4MiB"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("passed  same sums as on the host"));
+    EXPECT_THAT(text, HasSubstr("passed  memory of the host was used"));
+    EXPECT_THAT(text, HasSubstr("passed  a fixed pool ends too early"));
+}
+
+TEST(particles_command, fails_where_the_heap_is_too_small) {
+    const auto [code, text] = particles(
+        {"--primaries", "30", "--energy", "30", "--track-bytes", "4096", "--capacity", "4MiB", "--host-budget", "0"});
+    EXPECT_EQ(code, 1);
+    EXPECT_THAT(text, HasSubstr("FAILED  followed to their ends"));
+    EXPECT_THAT(text, HasSubstr("the heap ran short in kernel"));
+}
+
+TEST(particles_command, refuses_what_makes_no_sense) {
+    for (const auto& words : {std::vector<std::string>{"--track-bytes", "100"},
+                              {"--track-bytes", "16"},
+                              {"--primaries", "0"},
+                              {"--energy", "-1"},
+                              {"--pool", "0"}}) {
+        const auto [code, text] = particles(words);
+        EXPECT_EQ(code, 2) << text;
+        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    }
+}
+
+}  // namespace
+}  // namespace orchard::examples
