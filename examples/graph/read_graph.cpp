@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The choice of the reader by the first line of the file; see read_graph.hpp.
+/// The choice of the reader by the first line of the file, or its name; see read_graph.hpp.
 ///
 ///     read_graph
 ///       line_reader::open         plain or gzip
 ///       is_matrix_market          ?  read_matrix_market    matrix_market.cpp
+///       is_metis_name             ?  read_metis            metis.cpp
 ///                                 :  read_edge_lines       edge_lines.cpp
 ///         edge_collector            the entries, within the memory of the process
 ///       make_edge_list            sorted, without self-loops and duplicates
@@ -30,7 +31,9 @@ absl::StatusOr<edge_list> read_graph(const std::string& path) {
         return reader->status().ok() ? reader->file_error("is empty; give a MatrixMarket file or an edge list")
                                      : reader->status();
     }
-    return is_matrix_market(*first) ? read_matrix_market(*reader, *first) : read_edge_lines(*reader, *first);
+    return is_matrix_market(*first) ? read_matrix_market(*reader, *first)
+           : is_metis_name(path)    ? read_metis(*reader, *first)
+                                    : read_edge_lines(*reader, *first);
 }
 
 }  // namespace orchard::examples

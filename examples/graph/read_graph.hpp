@@ -10,8 +10,10 @@
 
 namespace orchard::examples {
 
-/// Reads a graph from a file, plain or gzip. The content determines the format:
+/// Reads a graph from a file, plain or gzip. The content determines the format, or for METIS the name:
 ///
+/// - METIS, if the name ends in `.graph` or `.metis` (also with `.gz`): the numbers of vertices and edges, then the
+///   neighbours of each vertex, from 1. Sizes and weights are checked to be numbers and then ignored.
 /// - MatrixMarket, if the first line begins with `%%MatrixMarket`: `matrix coordinate`, field `pattern`, `integer` or
 ///   `real`, symmetry `general` or `symmetric`, square. Vertices are 1 to n in the file and 0 to n - 1 here. Values are
 ///   checked to be numbers and then ignored: every entry is an edge, even one of value 0.
@@ -19,12 +21,12 @@ namespace orchard::examples {
 ///   checked to be a number and then ignored. Lines that begin with `#` or `%` are comments. Vertices count from 0; the
 ///   graph has (greatest number + 1) of them. A list that counts from 1 therefore gets a vertex 0 without edges.
 ///
-/// Both formats drop the direction of edges. Self-loops and duplicates are dropped and counted (`edge_list`).
+/// All formats drop the direction of edges. Self-loops and duplicates are dropped and counted (`edge_list`).
 ///
 /// Errors: one line "FILE:LINE: fault and value; remedy", with a line number if the error is in a line. `NotFound` for
 /// a missing file, `DataLoss` for damaged gzip data, and `InvalidArgument` for any fault of the content: no content, no
 /// text, a header whose counts differ from the file, a value that is no number, a vertex that is negative, 0 (in
-/// MatrixMarket) or out of range, missing or surplus columns, more than 2^32 - 1 vertices.
+/// MatrixMarket and METIS) or out of range, missing or surplus columns, more than 2^32 - 1 vertices.
 ///
 /// Cost: linear time, at more than 50 MB of text a second. Memory grows with the edges read, whatever count a header
 /// states.

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The readers of the two text formats. `read_graph` opens the file, reads its first line and calls one of them; the
+/// The readers of the three text formats. `read_graph` opens the file, reads its first line and calls one of them; the
 /// first line is therefore an argument.
 
 #include <string_view>
@@ -19,6 +19,12 @@ bool is_matrix_market(std::string_view first_line);
 
 /// Reads the rest of a MatrixMarket file whose first line is `banner`. Contract: `read_graph`.
 absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner);
+
+/// Returns true if a file of this name is in METIS's format: its ending is .graph or .metis, perhaps with .gz.
+bool is_metis_name(std::string_view path);
+
+/// Reads a METIS file whose first line is `line`. Contract: `read_graph`.
+absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line);
 
 /// Reads an edge list whose first line is `line`. Contract: `read_graph`.
 absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line);

@@ -10,17 +10,16 @@
 #include "profiling/bench/growth_kernels.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::bench {
 
 /// The size of each block; more than a page, so that blocks are chunks.
 inline constexpr std::uint64_t block_bytes = 1 << 20;
-inline constexpr std::uint64_t mib = 1 << 20;
-inline constexpr std::uint64_t gib = 1 << 30;
 
 /// Returns the thread blocks of a launch: two for each of 132 SMs, so that all warps of a launch are on the GPU at
 /// once.
-inline std::uint32_t blocks_of(const settings& s) { return s.device == simt::device_kind::cuda ? 264 : 2; }
+inline std::uint32_t grown_blocks_of(const settings& s) { return s.device == simt::device_kind::cuda ? 264 : 2; }
 
 /// A heap, and blocks that kernels fill it with. All functions that launch return the microseconds of the kernel;
 /// errors are those of the launch. Blocks of 1 MiB are allocated and freed by kernels; the destructor ends the heap
@@ -48,7 +47,7 @@ public:
         g.blocks_ = *std::move(list);
         g.counts_ = *std::move(counts);
         absl::Status status =
-            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, read_on, free_blocks, ask_and_fail>();
+            g.heap_->preload<take_and_write, warm_up, write_blocks, check_blocks, read_on, free_grown, ask_and_fail>();
         if (!status.ok()) {
             return status;
         }
@@ -78,7 +77,7 @@ public:
         return result.ok ? absl::StatusOr<double>(result.microseconds) : to_status(result);
     }
     /// Frees all blocks.
-    absl::StatusOr<double> empty() { return run(free_blocks{heap_->ref(), list()}); }
+    absl::StatusOr<double> empty() { return run(free_grown{heap_->ref(), list()}); }
     /// Makes `times` requests of `bytes`, expected to fail; `take_counts` says how long the longest took.
     absl::StatusOr<double> ask(std::uint64_t bytes, std::uint32_t times) {
         return run(ask_and_fail{heap_->ref(), bytes, times, counts_.data()}, simt::grid{1, 32});

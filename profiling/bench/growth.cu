@@ -103,7 +103,7 @@ absl::StatusOr<ordered_json> time_growth(const settings& s, std::uint64_t bytes,
         if (how.rested) {
             let_memory_rest(s);
         }
-        auto g = growing_heap::make(values, bytes, blocks_of(s));
+        auto g = growing_heap::make(values, bytes, grown_blocks_of(s));
         if (!g.ok()) {
             return g.status();
         }
@@ -202,7 +202,7 @@ absl::Status time_spill(const settings& s, const amounts& a, ordered_json& rows)
     options values = elastic(s);
     values.capacity = a.budget;
     values.host_budget = a.beyond;
-    auto g = growing_heap::make(values, a.requested, blocks_of(s));
+    auto g = growing_heap::make(values, a.requested, grown_blocks_of(s));
     if (!g.ok()) {
         return g.status();
     }

@@ -116,7 +116,7 @@ absl::StatusOr<ordered_json> time_beside(spilled_heap& spilled, const settings& 
         values.extent = values.max_extent = how.extent;
     }
     let_memory_rest(s);
-    auto g = growing_heap::make(values, bytes, blocks_of(s));
+    auto g = growing_heap::make(values, bytes, grown_blocks_of(s));
     if (!g.ok()) {
         return g.status();
     }
@@ -187,7 +187,7 @@ absl::Status time_growth_beside_readers(const settings& s, ordered_json& rows) {
     values.capacity = 64 * mib;
     values.host_budget = spilled_bytes;
     // One segment less than both budgets.
-    auto full = growing_heap::make(values, 64 * mib + spilled_bytes - 2 * mib, blocks_of(s));
+    auto full = growing_heap::make(values, 64 * mib + spilled_bytes - 2 * mib, grown_blocks_of(s));
     const auto signals = (*driver)->allocate_host_visible((1 + max_warps) * sizeof(reader_signal));
     if (!full.ok() || !signals.ok()) {
         return full.ok() ? signals.status() : full.status();

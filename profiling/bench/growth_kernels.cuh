@@ -259,7 +259,7 @@ struct read_on {
 };
 
 /// Frees the blocks.
-struct free_blocks {
+struct free_grown {
     heap_ref heap;
     block_list list;
 

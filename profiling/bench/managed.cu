@@ -33,6 +33,7 @@
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/layout_text.hpp"
 #include "uvm/memory/managed_memory.hpp"
 
@@ -40,9 +41,6 @@ namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::uint64_t kib = 1 << 10;
-constexpr std::uint64_t mib = 1 << 20;
 
 /// Returns the bytes of memory that a measurement uses.
 std::uint64_t all_bytes(const settings& s) { return (s.device == simt::device_kind::cuda && !s.quick ? 512 : 8) * mib; }

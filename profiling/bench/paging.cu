@@ -28,6 +28,7 @@
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/launch_status.hpp"
+#include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/memory/managed_memory.hpp"
 
@@ -36,8 +37,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::uint64_t kib = 1 << 10;
-constexpr std::uint64_t mib = 1 << 20;
 constexpr std::uint64_t all_bytes = 512 * mib;  ///< 256 VA blocks
 
 /// Rounds of one warp: in each, its first lanes read one page each, `apart` bytes from lane to lane. The next round,

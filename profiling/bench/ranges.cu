@@ -23,15 +23,13 @@
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/layout_experiment.cuh"
 #include "profiling/bench/repetitions.hpp"
+#include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/layout_text.hpp"
 
 namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::uint64_t kib = 1 << 10;
-constexpr std::uint64_t mib = 1 << 20;
 
 /// The threads of a figure, and the bytes of each one's array.
 struct figure {

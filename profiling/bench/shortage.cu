@@ -21,13 +21,12 @@
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::uint64_t mib = 1 << 20;
 
 /// The failed requests of a launch.
 struct rejections {

@@ -38,15 +38,13 @@
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/storm_meeting.hpp"
 #include "profiling/bench/storm_sides.cuh"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::bench::storm {
 namespace {
 
 using nlohmann::ordered_json;
 using soak::counts;
-
-constexpr std::uint64_t mib = 1 << 20;
-constexpr std::uint64_t gib = 1 << 30;
 
 /// Returns whether kernels run on a GPU.
 bool on_cuda(const settings& s) { return s.device == simt::device_kind::cuda; }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The analyses of a graph: their names, their results, and the same by plain programs on the host.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "examples/graph/host_graph.hpp"
+
+namespace orchard::examples {
+
+enum class analysis : std::uint8_t { bfs, sssp, pagerank, components, triangles, kcore };
+inline constexpr int analyses = 6;
+inline constexpr std::string_view analysis_names[analyses] = {"bfs",        "sssp",      "pagerank",
+                                                              "components", "triangles", "kcore"};
+[[nodiscard]] constexpr std::string_view name_of(analysis a) { return analysis_names[static_cast<int>(a)]; }
+
+/// Steps and damping of PageRank.
+inline constexpr int rank_steps = 20;
+inline constexpr double rank_damping = 0.85;
+
+/// The result of one analysis; only the part that it has is filled.
+struct analysis_result {
+    std::vector<std::uint32_t> words;  ///< distances (0x7fffffff: not reached), labels, cores
+    std::vector<double> ranks;
+    std::uint64_t count = 0;  ///< triangles
+    double kernel_us = 0;
+};
+
+/// Returns the result on the host. BFS, shortest paths, PageRank, components, cores by Boost.Graph; triangles by
+/// merging sorted rows. BFS and shortest paths begin at `source`.
+analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source);
+
+/// Returns what differs between two results, empty if nothing does. Labels are compared as a partition of the
+/// vertices; ranks to a part in 10^9.
+std::string difference(analysis what, const analysis_result& found, const analysis_result& right);
+
+}  // namespace orchard::examples

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// `orchard graph`: a dynamic graph that is built, changed and asked by batches, with analyses between them.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "examples/dynamic_graph/graph_inputs.hpp"
+#include "examples/dynamic_graph/graph_run.hpp"
+#include "examples/walk/walk_result.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "runtime/cli/json_output.hpp"
+#include "runtime/cli/options_cli.hpp"
+#include "runtime/cli/program_heap.hpp"
+#include "runtime/options/byte_size.hpp"
+#include "runtime/text/text_table.hpp"
+
+namespace orchard::examples {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct graph_arguments {
+    std::string input = "rmat:10";
+    graph_options run;
+    edge_order order = edge_order::uniform;
+    std::string analyses = "all";
+    bool capacity_given = false;
+    options heap;
+    command_line::json_option json;
+    bool quiet = false;
+};
+
+struct graph_report {
+    device_choice device;
+    std::uint32_t vertices = 0;
+    std::uint64_t edges = 0;
+    graph_result result;
+    std::vector<check> checks;
+
+    [[nodiscard]] bool passed() const { return std::ranges::all_of(checks, &check::passed); }
+};
+
+/// Reads the names of analyses. Errors: InvalidArgument with the name that is none.
+absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
+    std::vector<analysis> all;
+    for (const absl::string_view name : absl::StrSplit(names, ',', absl::SkipEmpty())) {
+        if (name == "none" || name == "all") {
+            for (int i = 0; i < analyses && name == "all"; ++i) {
+                all.push_back(static_cast<analysis>(i));
+            }
+            continue;
+        }
+        const auto* const found = std::ranges::find(analysis_names, std::string_view(name.data(), name.size()));
+        if (found == std::end(analysis_names)) {
+            return absl::InvalidArgumentError(
+                absl::StrCat("--analyses \"", name,
+                             "\": give some of bfs, sssp, pagerank, components, triangles, "
+                             "kcore, separated by commas; all, or none"));
+        }
+        all.push_back(static_cast<analysis>(found - std::begin(analysis_names)));
+    }
+    return all;
+}
+
+/// Returns a capacity with room to spare: six times 4 B for each direction, and what the segment cache holds.
+std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges) {
+    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * 24 + 256 * mib);
+}
+
+std::vector<check> checks_of(const graph_result& r) {
+    std::vector<check> all{
+        {"batches", r.wrong_counts == 0 && r.left == 0,
+         absl::StrFormat("%d; %d took another number of edges than the host's set, %d directions found no memory",
+                         r.batches.size(), r.wrong_counts, r.left)},
+        {"edges", r.wrong_edges == 0, absl::StrFormat("%d comparisons differ from the host's rows", r.wrong_edges)}};
+    for (const graph_analysis_row& row : r.analyses) {
+        all.push_back({std::string(name_of(row.what)), row.wrong == 0 && row.times != 0,
+                       row.wrong == 0
+                           ? absl::StrFormat("%d times as on the host, on the graph and on rows", row.times)
+                           : absl::StrFormat("%d of %d differ: %s", row.wrong, 2 * row.times, row.first_wrong)});
+    }
+    all.push_back({"the heap is whole, and empty", r.is_valid, r.is_valid ? "after the graph's end" : r.fault});
+    return all;
+}
+
+absl::StatusOr<graph_report> execute(graph_arguments& a) {
+    const auto which = chosen(a.analyses);
+    if (!which.ok()) {
+        return which.status();
+    }
+    a.run.chosen = *which;
+    const auto graph = graph_of(a.input, a.run.seed);
+    if (!graph.ok()) {
+        return graph.status();
+    }
+    if (graph->edges.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("graph \"", a.input, "\" has no edges; give one that has"));
+    }
+    graph_report report;
+    const auto device = choose_device(a.heap.device);
+    if (!device.ok()) {
+        return device.status();
+    }
+    report.device = *device;
+    report.vertices = graph->vertices;
+    report.edges = graph->edges.size();
+    if (!a.capacity_given) {
+        a.heap.capacity = capacity_for(graph->vertices, graph->edges.size());
+    }
+    auto h = command_line::create_heap(a.heap);
+    if (!h.ok()) {
+        return h.status();
+    }
+    command_line::progress bar(!a.quiet);
+    auto result = run_graph(*h, graph->vertices, ordered(*graph, a.order, a.run.seed), a.run, bar);
+    if (!result.ok()) {
+        return result.status();
+    }
+    report.result = *std::move(result);
+    report.checks = checks_of(report.result);
+    return report;
+}
+
+/// Returns millions of directions a second.
+double rate(const graph_batch_row& b) {
+    return b.milliseconds > 0 ? static_cast<double>(b.directions) / b.milliseconds * 1e-3 : 0;
+}
+
+std::string batches_text(const graph_result& r) {
+    std::vector<std::vector<std::string>> lines{
+        {"batch", "directions", "taken", "ms", "M/s", "edges", "memory", "memory by batch"}};
+    std::uint64_t most = 1;
+    for (const graph_batch_row& b : r.batches) {
+        most = std::max(most, b.row_bytes);
+    }
+    constexpr std::size_t most_lines = 16;
+    const std::size_t every = (r.batches.size() + most_lines - 1) / most_lines;
+    for (std::size_t i = 0; i < r.batches.size(); ++i) {
+        const graph_batch_row& b = r.batches[i];
+        if (i % every == 0 || i + 1 == r.batches.size()) {
+            lines.push_back({absl::StrFormat("%s %d", b.adds ? "+" : "-", i + 1), absl::StrCat(b.directions),
+                             absl::StrCat(b.taken), absl::StrFormat("%.3f", b.milliseconds),
+                             absl::StrFormat("%.2f", rate(b)), absl::StrCat(b.edges), format_bytes(b.row_bytes),
+                             std::string(b.row_bytes * 30 / most, '#')});
+        }
+    }
+    return detail::in_columns(lines, "rrrrrrrl");
+}
+
+std::string degrees_text(const graph_result& r) {
+    std::uint64_t most = 1;
+    for (const std::uint64_t n : r.degrees) {
+        most = std::max(most, n);
+    }
+    std::vector<std::vector<std::string>> lines{{"degree", "vertices", ""}};
+    for (std::size_t i = 0; i < r.degrees.size(); ++i) {
+        if (r.degrees[i] != 0) {
+            const std::uint64_t first = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
+            const std::uint64_t last = i == 0 ? 0 : (std::uint64_t{1} << i) - 1;
+            lines.push_back({first == last ? absl::StrCat(first) : absl::StrFormat("%d to %d", first, last),
+                             absl::StrCat(r.degrees[i]), std::string(r.degrees[i] * 40 / most, '#')});
+        }
+    }
+    return detail::in_columns(lines, "rrl");
+}
+
+std::string to_text(const graph_arguments& a, const graph_report& r) {
+    std::string text = absl::StrFormat(
+        "graph    %s: %d vertices, %d edges in both directions\n"
+        "device   %s (%s)\n"
+        "memory   %.2f B for a direction, %.2f in compressed sparse rows\n\n",
+        a.input, r.vertices, r.edges, orchard::name_of(r.device.kind), r.device.reason, r.result.bytes_per_edge,
+        r.result.csr_bytes_per_edge);
+    absl::StrAppend(&text, batches_text(r.result), "\n", degrees_text(r.result), "\n");
+    if (!r.result.analyses.empty()) {
+        std::vector<std::vector<std::string>> lines{{"analysis", "graph us", "rows us", "ratio"}};
+        for (const graph_analysis_row& row : r.result.analyses) {
+            lines.push_back({std::string(name_of(row.what)), absl::StrFormat("%.1f", row.graph_us),
+                             absl::StrFormat("%.1f", row.csr_us),
+                             absl::StrFormat("%.2f", row.csr_us > 0 ? row.graph_us / row.csr_us : 0)});
+        }
+        absl::StrAppend(&text, detail::in_columns(lines, "lrrr"), "\n");
+    }
+    return text;
+}
+
+std::string checks_text(const graph_report& r) {
+    std::string text = "checks\n";
+    for (const check& c : r.checks) {
+        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n", c.passed ? "passed" : "FAILED", c.name, c.detail);
+    }
+    return text + (r.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
+}
+
+ordered_json json_of(const graph_arguments& a, const graph_report& r) {
+    ordered_json batches = ordered_json::array();
+    for (const graph_batch_row& b : r.result.batches) {
+        batches.push_back({{"adds", b.adds},
+                           {"directions", b.directions},
+                           {"taken", b.taken},
+                           {"ms", b.milliseconds},
+                           {"edges", b.edges},
+                           {"bytes", b.row_bytes}});
+    }
+    ordered_json rows = ordered_json::array();
+    for (const graph_analysis_row& row : r.result.analyses) {
+        rows.push_back({{"analysis", std::string(name_of(row.what))},
+                        {"times", row.times},
+                        {"wrong", row.wrong},
+                        {"graph_us", row.graph_us},
+                        {"csr_us", row.csr_us}});
+    }
+    ordered_json checks = ordered_json::array();
+    for (const check& c : r.checks) {
+        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}});
+    }
+    return {{"graph", a.input},
+            {"vertices", r.vertices},
+            {"edges", r.edges},
+            {"batch", a.run.batch},
+            {"bytes_per_edge", r.result.bytes_per_edge},
+            {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
+            {"degrees", r.result.degrees},
+            {"batches", std::move(batches)},
+            {"analyses", std::move(rows)},
+            {"statistics", command_line::json_of(r.result.at_end)},
+            {"checks", std::move(checks)}};
+}
+
+absl::StatusOr<int> run(graph_arguments& a) {
+    auto out = command_line::json_output::open(a.json);
+    if (!out.ok()) {
+        return out.status();
+    }
+    const auto report = execute(a);
+    if (!report.ok()) {
+        return report.status();
+    }
+    out->text() << (a.quiet ? "" : to_text(a, *report)) << checks_text(*report);
+    if (absl::Status s = out->commit(command_line::device_json(report->device), json_of(a, *report)); !s.ok()) {
+        return s;
+    }
+    return report->passed() ? 0 : 1;
+}
+
+void declare(CLI::App& app, graph_arguments& a) {
+    app.add_option("graph", a.input,
+                   "A file (MatrixMarket, METIS as *.graph, or an edge list), or rmat:SCALE[,FACTOR], "
+                   "er:VERTICES,EDGES, grid:WIDTHxHEIGHT[,PERCENT of holes], rgg:VERTICES,DEGREE")
+        ->type_name("GRAPH")
+        ->capture_default_str();
+    app.add_option("--batch", a.run.batch, "Edges of a batch (1 to 268,435,456)")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28).description(""));
+    const std::map<std::string, update_mode> modes{{"build", update_mode::build},
+                                                   {"window", update_mode::window},
+                                                   {"reinsert", update_mode::reinsert},
+                                                   {"pressure", update_mode::pressure}};
+    app.add_option(
+           "--updates", a.run.mode,
+           "build: add all, remove all; window: remove a batch some batches after it came; reinsert: remove and "
+           "add each again; pressure: edges of 1,000 vertices come and go")
+        ->transform(CLI::CheckedTransformer(modes).description(""))
+        ->type_name("build|window|reinsert|pressure");
+    app.add_option("--window", a.run.window, "Batches that are there at once, with --updates window (1 to 1,000,000)")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}).description(""));
+    const std::map<std::string, edge_order> orders{{"uniform", edge_order::uniform}, {"skewed", edge_order::skewed}};
+    app.add_option("--order", a.order, "uniform: random; skewed: by vertex, so that a batch changes few")
+        ->transform(CLI::CheckedTransformer(orders).description(""))
+        ->type_name("uniform|skewed");
+    app.add_option("--batches", a.run.most_batches, "Most batches (1 to 1,000,000)")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}).description(""));
+    app.add_option("--analyses", a.analyses, "Some of bfs, sssp, pagerank, components, triangles, kcore; all, or none")
+        ->type_name("NAMES")
+        ->capture_default_str();
+    app.add_option("--seed", a.run.seed, "Seed of the graph and of the order of its edges")
+        ->type_name("N")
+        ->capture_default_str();
+    command_line::add_json(app, a.json, "Write the result");
+    app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
+    add_to(app, a.heap);
+    app.footer("Unless given, the capacity is what the graph needs, and 1 GiB at least.");
+    app.parse_complete_callback([&app, &a] {
+        a.capacity_given = app.count("--capacity") != 0 || ::secure_getenv("ORCHARD_CAPACITY") != nullptr;
+    });
+}
+
+command_line::subcommand graph_command() {
+    const auto a = std::make_shared<graph_arguments>();
+    return {"graph", "A dynamic graph that is built, changed and analysed by batches", "Examples",
+            [a](CLI::App& app) { declare(app, *a); },
+            [a] {
+                const absl::StatusOr<int> code = run(*a);
+                return code.ok() ? *code : command_line::exit_code(code.status());
+            }};
+}
+
+const command_line::registrar graph_command_registered{graph_command()};
+
+}  // namespace
+}  // namespace orchard::examples

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// A graph in a heap that changes by batches, with analyses between them, each checked on the host.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "examples/dynamic_graph/analyses.hpp"
+#include "examples/graph/edge_list.hpp"
+#include "runtime/cli/progress.hpp"
+#include "runtime/heap/heap.hpp"
+
+namespace orchard::examples {
+
+/// What happens to the edges:
+///
+///     build      all batches are added, then removed
+///     window     each batch is added, and the one `window` batches before it removed
+///     reinsert   all are added; then each batch is removed and added again
+///     pressure   all are added; then batches of random edges of 1,000 vertices are added and removed
+enum class update_mode : std::uint8_t { build, window, reinsert, pressure };
+
+struct graph_options {
+    std::uint64_t batch = 1 << 16;  ///< edges; each is two directions
+    update_mode mode = update_mode::build;
+    std::uint64_t window = 4;            ///< batches
+    std::uint64_t most_batches = 1'000;  ///< of `pressure`, and the limit of all modes
+    std::vector<analysis> chosen;        ///< between the batches
+    /// Analyses follow every batch if the graph has at most so many vertices; else the first, the middle and the last.
+    std::uint32_t every_batch_below = 1 << 16;
+    std::uint64_t seed = 1;
+};
+
+struct graph_batch_row {
+    bool adds = true;
+    std::uint64_t directions = 0;  ///< in the batch
+    std::uint64_t taken = 0;
+    double milliseconds = 0;  ///< from the call to the end of its last kernel
+    std::uint64_t edges = 0;  ///< directions in the graph afterwards
+    std::uint64_t row_bytes = 0;
+};
+
+struct graph_analysis_row {
+    analysis what{};
+    std::uint64_t times = 0;  ///< how often it was run and compared
+    std::uint64_t wrong = 0;
+    std::string first_wrong;  ///< what differed first
+    double graph_us = 0;      ///< kernels on the graph, of the last time
+    double csr_us = 0;        ///< the same kernels on compressed sparse rows
+};
+
+struct graph_result {
+    std::vector<graph_batch_row> batches;
+    std::vector<graph_analysis_row> analyses;
+    std::uint64_t wrong_counts = 0;  ///< batches that took another number of edges than the host's graph
+    std::uint64_t wrong_edges = 0;   ///< edges that the graph has and the host's has not, or the other way round
+    std::uint64_t left = 0;          ///< directions without memory
+    double bytes_per_edge = 0;       ///< at the most edges
+    double csr_bytes_per_edge = 0;
+    std::vector<std::uint64_t> degrees;  ///< vertices by the logarithm of their degree, at the most edges
+    bool is_valid = false;               ///< the heap, at the end
+    std::string fault;
+    statistics at_end;
+};
+
+/// Runs the batches in `h`. `edges`: in the order in which they come, without duplicates. Errors: those of the device
+/// and of the heap; a shortage of the heap's memory is a result.
+absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
+                                       const graph_options& options, command_line::progress& bar);
+
+}  // namespace orchard::examples

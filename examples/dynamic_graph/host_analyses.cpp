@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+/// The analyses by Boost.Graph, and triangles, which it has not, by merging sorted rows.
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/breadth_first_search.hpp>
+#include <boost/graph/connected_components.hpp>
+#include <boost/graph/core_numbers.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <boost/graph/page_rank.hpp>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "examples/dynamic_graph/analyses.hpp"
+#include "examples/dynamic_graph/analyses_kernels.cuh"
+
+namespace orchard::examples {
+namespace {
+
+using boost_graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, boost::no_property,
+                                          boost::property<boost::edge_weight_t, std::uint32_t>>;
+
+boost_graph make(const host_graph& graph) {
+    boost_graph g(graph.vertices());
+    for (std::uint32_t u = 0; u < graph.vertices(); ++u) {
+        for (const std::uint32_t v : graph.of(u)) {
+            if (u < v) {
+                boost::add_edge(u, v, weight_of(u, v), g);
+            }
+        }
+    }
+    return g;
+}
+
+/// Boost's properties are addressed by the number of a vertex.
+template <class T>
+auto map_of(std::vector<T>& values, const boost_graph& g) {
+    return boost::make_iterator_property_map(values.begin(), boost::get(boost::vertex_index, g));
+}
+
+std::vector<std::uint32_t> search(const boost_graph& g, std::uint32_t source) {
+    std::vector<std::uint32_t> distance(boost::num_vertices(g), unreached);
+    distance[source] = 0;
+    const auto map = map_of(distance, g);
+    boost::breadth_first_search(
+        g, source, boost::visitor(boost::make_bfs_visitor(boost::record_distances(map, boost::on_tree_edge()))));
+    return distance;
+}
+
+std::vector<std::uint32_t> paths(const boost_graph& g, std::uint32_t source) {
+    std::vector<std::uint32_t> distance(boost::num_vertices(g));
+    boost::dijkstra_shortest_paths(g, source, boost::distance_map(map_of(distance, g)).distance_inf(unreached));
+    return distance;
+}
+
+std::vector<double> ranks(const boost_graph& g) {
+    std::vector<double> rank(boost::num_vertices(g));
+    boost::graph::page_rank(g, map_of(rank, g), boost::graph::n_iterations(rank_steps), rank_damping);
+    return rank;
+}
+
+/// Each vertex gets the least vertex of its component.
+std::vector<std::uint32_t> components(const boost_graph& g) {
+    std::vector<std::uint32_t> number(boost::num_vertices(g));
+    const auto count = boost::connected_components(g, map_of(number, g));
+    std::vector<std::uint32_t> least(static_cast<std::size_t>(count), unreached);
+    for (std::uint32_t u = 0; u < number.size(); ++u) {
+        least[number[u]] = std::min(least[number[u]], u);
+    }
+    for (std::uint32_t& n : number) {
+        n = least[n];
+    }
+    return number;
+}
+
+std::vector<std::uint32_t> cores(const boost_graph& g) {
+    std::vector<std::uint32_t> core(boost::num_vertices(g));
+    boost::core_numbers(g, map_of(core, g));
+    return core;
+}
+
+std::uint64_t triangles(const host_graph& graph) {
+    std::uint64_t found = 0;
+    for (std::uint32_t u = 0; u < graph.vertices(); ++u) {
+        const auto of_u = graph.of(u);
+        for (const std::uint32_t v : of_u) {
+            if (v <= u) {
+                continue;
+            }
+            const auto of_v = graph.of(v);
+            auto a = std::ranges::upper_bound(of_u, v);
+            auto b = std::ranges::upper_bound(of_v, v);
+            while (a != of_u.end() && b != of_v.end()) {
+                found += *a == *b ? 1 : 0;
+                const bool first = *a <= *b;
+                const bool second = *b <= *a;
+                a += first ? 1 : 0;
+                b += second ? 1 : 0;
+            }
+        }
+    }
+    return found;
+}
+
+}  // namespace
+
+analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source) {
+    analysis_result r;
+    if (what == analysis::triangles) {
+        r.count = triangles(graph);
+        return r;
+    }
+    const boost_graph g = make(graph);
+    switch (what) {
+        case analysis::bfs: r.words = search(g, source); break;
+        case analysis::sssp: r.words = paths(g, source); break;
+        case analysis::pagerank: r.ranks = ranks(g); break;
+        case analysis::components: r.words = components(g); break;
+        case analysis::kcore: r.words = cores(g); break;
+        case analysis::triangles: break;
+    }
+    return r;
+}
+
+std::string difference(analysis what, const analysis_result& found, const analysis_result& right) {
+    if (found.count != right.count) {
+        return absl::StrFormat("%d triangles, not %d", found.count, right.count);
+    }
+    if (found.words.size() != right.words.size() || found.ranks.size() != right.ranks.size()) {
+        return absl::StrFormat("%d vertices, not %d", found.words.size() + found.ranks.size(),
+                               right.words.size() + right.ranks.size());
+    }
+    for (std::size_t u = 0; u < found.words.size(); ++u) {
+        if (found.words[u] != right.words[u]) {
+            return absl::StrFormat("%s of vertex %d is %d, not %d", std::string(name_of(what)), u, found.words[u],
+                                   right.words[u]);
+        }
+    }
+    for (std::size_t u = 0; u < found.ranks.size(); ++u) {
+        if (!(std::abs(found.ranks[u] - right.ranks[u]) <= 1e-9 * std::abs(right.ranks[u]))) {
+            return absl::StrFormat("rank of vertex %d is %.12g, not %.12g", u, found.ranks[u], right.ranks[u]);
+        }
+    }
+    return "";
+}
+
+}  // namespace orchard::examples

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// A graph that changes by batches: every analysis on it, on rows and on the host.
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "examples/dynamic_graph/graph_inputs.hpp"
+#include "examples/dynamic_graph/graph_run.hpp"
+#include "examples/graph/read_graph.hpp"
+#include "runtime/cli/command_line.hpp"
+#include "tests/support/hardened_fixture.hpp"
+
+namespace orchard::examples {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<analysis> all_analyses() {
+    std::vector<analysis> all;
+    for (int i = 0; i < analyses; ++i) {
+        all.push_back(static_cast<analysis>(i));
+    }
+    return all;
+}
+
+class changing_graph : public test::on_each_device {
+protected:
+    void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20) {
+        options o;
+        o.device = GetParam();
+        o.capacity = capacity;
+        o.backing = backing_option::elastic;
+        o.emulated_workers = 2;
+        auto h = heap::create(o);
+        ASSERT_TRUE(h.ok()) << h.status();
+        const auto graph = graph_of(input, 3);
+        ASSERT_TRUE(graph.ok()) << graph.status();
+        graph_options how;
+        how.batch = batch;
+        how.mode = mode;
+        how.window = 2;
+        how.chosen = chosen_;
+        command_line::progress bar(false);
+        auto done = run_graph(*h, graph->vertices, ordered(*graph, edge_order::uniform, 3), how, bar);
+        ASSERT_TRUE(done.ok()) << done.status();
+        result_ = *std::move(done);
+    }
+    void expect_right() const {
+        EXPECT_EQ(result_.wrong_counts, 0u);
+        EXPECT_EQ(result_.wrong_edges, 0u);
+        EXPECT_EQ(result_.left, 0u);
+        EXPECT_TRUE(result_.is_valid) << result_.fault;
+        for (const graph_analysis_row& row : result_.analyses) {
+            EXPECT_EQ(row.wrong, 0u) << name_of(row.what) << ": " << row.first_wrong;
+            EXPECT_EQ(row.times, result_.batches.size());
+        }
+    }
+    std::vector<analysis> chosen_ = all_analyses();
+    graph_result result_;
+};
+INSTANTIATE_TEST_SUITE_P(all, changing_graph, testing::Values(device_option::emulated, device_option::cuda),
+                         test::name_of_device);
+
+TEST_P(changing_graph, is_built_and_taken_down) {
+    ASSERT_NO_FATAL_FAILURE(run("rmat:7,8", update_mode::build, 150));
+    expect_right();
+    EXPECT_EQ(result_.batches.back().edges, 0u);
+}
+TEST_P(changing_graph, of_a_sliding_window) {
+    ASSERT_NO_FATAL_FAILURE(run("er:100,700", update_mode::window, 100));
+    expect_right();
+    EXPECT_LE(result_.batches.back().edges, 2u * 3 * 100);
+}
+TEST_P(changing_graph, whose_edges_go_and_come_again) {
+    ASSERT_NO_FATAL_FAILURE(run("rgg:150,6", update_mode::reinsert, 200));
+    expect_right();
+    EXPECT_GT(result_.batches.back().edges, 0u);
+}
+TEST_P(changing_graph, with_many_edges_of_few_vertices) {
+    ASSERT_NO_FATAL_FAILURE(run("grid:12x11,20", update_mode::pressure, 300));
+    expect_right();
+}
+TEST_P(changing_graph, that_finds_no_memory_says_so_and_stays_valid) {
+    chosen_ = {};
+    ASSERT_NO_FATAL_FAILURE(run("er:1500,600000", update_mode::build, 300'000, 4 << 20));
+    EXPECT_GT(result_.left, 0u);
+    EXPECT_TRUE(result_.is_valid) << result_.fault;
+}
+
+TEST(analyses, differ_where_one_number_does) {
+    analysis_result a;
+    a.words = {1, 2, 3};
+    analysis_result b = a;
+    EXPECT_EQ(difference(analysis::bfs, a, b), "");
+    b.words[1] = 7;
+    EXPECT_EQ(difference(analysis::bfs, a, b), "bfs of vertex 1 is 2, not 7");
+    a.ranks = {0.5};
+    b = a;
+    b.ranks[0] *= 1 + 1e-8;
+    EXPECT_THAT(difference(analysis::pagerank, a, b), HasSubstr("rank of vertex 0"));
+    a.count = 3;
+    EXPECT_THAT(difference(analysis::triangles, a, b), HasSubstr("3 triangles, not 0"));
+}
+
+// Known values: a triangle with a tail, and a vertex by itself.
+TEST(analyses, on_the_host_of_a_small_graph) {
+    edge_list list =
+        make_edge_list(5, {edge::between(0, 1), edge::between(1, 2), edge::between(0, 2), edge::between(2, 3)});
+    const auto g = make_host_graph(list);
+    ASSERT_TRUE(g.ok());
+    using testing::ElementsAre;
+    EXPECT_THAT(analyse_on_host(analysis::bfs, *g, 3).words, ElementsAre(2u, 2u, 1u, 0u, 0x7fffffffu));
+    EXPECT_THAT(analyse_on_host(analysis::components, *g, 0).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
+    EXPECT_THAT(analyse_on_host(analysis::kcore, *g, 0).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
+    EXPECT_EQ(analyse_on_host(analysis::triangles, *g, 0).count, 1u);
+    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, 3).words[3], 0u);
+    EXPECT_GT(analyse_on_host(analysis::pagerank, *g, 0).ranks[2], analyse_on_host(analysis::pagerank, *g, 0).ranks[3]);
+}
+
+TEST(graph_inputs, have_the_sizes_that_were_asked_for) {
+    EXPECT_EQ(graph_of("rmat:6", 1)->vertices, 64u);
+    EXPECT_EQ(graph_of("er:50,100", 1)->vertices, 50u);
+    EXPECT_EQ(graph_of("er:50,100", 1)->entries, 100u);
+    const auto whole = graph_of("grid:4x3,0", 1);
+    EXPECT_EQ(whole->vertices, 12u);
+    EXPECT_EQ(whole->edges.size(), 3u * 3 + 2 * 4);
+    EXPECT_LT(graph_of("grid:40x30,50", 1)->edges.size(), graph_of("grid:40x30,0", 1)->edges.size() / 2);
+    const auto points = graph_of("rgg:2000,8", 1);
+    EXPECT_NEAR(2.0 * static_cast<double>(points->edges.size()) / 2000, 8, 1.5);
+    EXPECT_EQ(pressure_edges(1000, 5, 100, 1).size(), 100u);
+}
+
+TEST(graph_inputs, that_are_wrong_name_the_part_and_the_remedy) {
+    for (const auto& [text, why] :
+         {std::pair{"rmat:0", "number 1 is from 1 to 30"}, std::pair{"rmat:5,9999", "number 2 is from 1 to 1024"},
+          std::pair{"rmat:", "give rmat:SCALE"}, std::pair{"er:5", "give er:VERTICES,EDGES"},
+          std::pair{"er:5,6,7", "give er:VERTICES,EDGES"}, std::pair{"grid:5x-1", "number 2"},
+          std::pair{"rgg:1,1", "number 1 is from 2"}, std::pair{"/nonexistent/file", "/nonexistent/file"}}) {
+        const auto g = graph_of(text, 1);
+        ASSERT_FALSE(g.ok()) << text;
+        EXPECT_THAT(std::string(g.status().message()), HasSubstr(why));
+    }
+}
+
+/// Reads a METIS file with this content.
+absl::StatusOr<edge_list> metis(const std::string& content) {
+    const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".graph");
+    std::ofstream(path) << content;
+    auto read = read_graph(path);
+    std::remove(path.c_str());
+    return read;
+}
+
+TEST(metis_graph, is_read_with_and_without_weights) {
+    const auto plain = metis("% a comment\n4 3\n2\n1 3\n2\n\n");
+    EXPECT_FALSE(plain.ok()) << "three edges are named four times";
+    const auto right = metis("4 2\n2\n1 3\n2\n\n");
+    ASSERT_TRUE(right.ok()) << right.status();
+    EXPECT_EQ(right->vertices, 4u);
+    EXPECT_EQ(right->edges.size(), 2u);
+    const auto weights = metis("3 2 011 2\n7 8 2 5\n7 8 1 5 3 6\n7 8 2 6\n");
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->edges, right->edges);
+}
+
+TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
+    for (const auto& [content, why] :
+         {std::pair{"", "is empty"}, std::pair{"% only\n", "comments alone"}, std::pair{"x 1\n", ":1: "},
+          std::pair{"2 1\n2\n", "ends after 1 of 2 vertices"},
+          std::pair{"2 1\n3\n1\n", "3 as a neighbour is out of range"}, std::pair{"2 1\n0\n1\n", "0 as a neighbour"},
+          std::pair{"2 1 200\n2\n1\n", "the format 200"}, std::pair{"2 1\n2\n1\n1\n", "a line beyond the 2 vertices"},
+          std::pair{"2 5\n2\n1\n", "names 2 neighbours"}, std::pair{"2 1 001\n2\n1 1\n", "the weight of an edge"},
+          std::pair{"5000000000 1\n", "too many"}}) {
+        const auto g = metis(content);
+        ASSERT_FALSE(g.ok()) << content;
+        EXPECT_THAT(std::string(g.status().message()), HasSubstr(why));
+    }
+}
+
+/// Runs the command; returns its exit code and what it printed.
+std::pair<int, std::string> run_command(const std::vector<std::string>& words) {
+    std::vector<const char*> argv{"orchard", "graph", "--device", "emulated", "--emulated-workers", "2"};
+    for (const std::string& word : words) {
+        argv.push_back(word.c_str());
+    }
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
+    std::string text = testing::internal::GetCapturedStdout();
+    return {code, text + testing::internal::GetCapturedStderr()};
+}
+
+TEST(graph_command, prints_batches_degrees_and_checks) {
+    const auto [code, text] = run_command({"rmat:6", "--batch", "200", "--analyses", "bfs,kcore"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("passed  kcore"));
+    EXPECT_THAT(text, HasSubstr("degree  vertices"));
+    EXPECT_THAT(text, testing::Not(HasSubstr("pagerank")));
+}
+
+TEST(graph_command, refuses_what_makes_no_sense) {
+    for (const auto& words : {std::vector<std::string>{"rmat:99"},
+                              {"rmat:5", "--analyses", "bfs,other"},
+                              {"rmat:5", "--batch", "0"},
+                              {"rmat:5", "--updates", "sometimes"},
+                              {"rmat:5", "--order", "x"},
+                              {"grid:1x1,0"},
+                              {"/nonexistent"}}) {
+        const auto [code, text] = run_command(words);
+        EXPECT_EQ(code, 2) << text;
+        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    }
+}
+
+}  // namespace
+}  // namespace orchard::examples
