@@ -8,15 +8,15 @@
 /// first thread that needs it allocates.
 ///
 ///     segment          0         1              2
-///     elements     | 0 .. 63 | 64 .. 191 | 192 .. 447 | ...         `first` = 64
-///     table        [   p0    |    p1     |   being made   |  none  | ... ]
+///     elements     | 0 .. 63 | 64 .. 191 | 192 .. 447 |          the first segment has 64 elements
+///     table        [   p0    |    p1     |     p2     |  none  | ... ]
 ///
-/// To append, a group of lanes takes numbers by one atomic addition to `size`, then makes sure that their segments are
-/// there, then writes the elements.
+/// To append, a group of lanes takes numbers from the list's word (number_word.cuh), and writes the elements:
 ///
-///     reserve          takes numbers for a group
-///       make_segment     allocates a segment, or waits for the thread that does
-///       give_back        without memory: returns the numbers, so that no number lacks its element
+///     push_back, grow     a group of lanes takes numbers by one atomic
+///     grow_warp           a mask's lanes get one range
+///     grow_block          a block's threads get one range each, by one atomic for the block
+///       take              calls `number_word::take`, whose `add` calls `add_segments`
 ///
 /// Source: the array list of KMA (R. Spliet, 2013), whose segments hang in a list; here a table finds a segment in
 /// constant time.
@@ -25,8 +25,11 @@
 #include <new>
 #include <type_traits>
 
+#include "device/containers/number_word.cuh"
+#include "device/group/lane_sums.cuh"
 #include "device/group/leader.cuh"
 #include "device/heap_ref.cuh"
+#include "device/simt/block.cuh"
 
 namespace orchard {
 
@@ -34,86 +37,123 @@ namespace orchard {
 struct array_list_state {
     static constexpr std::uint32_t max_segments = 40;
 
-    simt::device_word<std::uint64_t> size{0};  ///< numbers taken; those of calls under way may be given back
-    /// Calls that are giving numbers back. Calls that begin meanwhile fail at once: they would need the same memory,
-    /// and must not take numbers behind those that are given back.
-    simt::device_word<std::uint32_t> giving_back{0};
-    simt::device_word<std::uint32_t> holes{0};  ///< numbers that could not be given back in time, and have no element
-    simt::device_word<std::uint64_t> segments[max_segments]{};  ///< addresses; `none`, or `in_making`
-
-    static constexpr std::uint64_t none = 0;
-    static constexpr std::uint64_t in_making = 1;
+    device::number_word<48, 8> numbers;                         ///< a step is a segment
+    simt::device_word<std::uint64_t> segments[max_segments]{};  ///< addresses, of as many as there are steps
 };
 
 /// The view of an `array_list` in kernels. Trivially copyable; pass it by value. It is valid while the list lives.
 ///
 /// Threads of any kernel may append at the same time, in any divergence. An element may be read by the thread that
 /// appended it, by threads that synchronize with that one, and by later kernels. `clear` excludes all other calls.
+///
+/// A call that needs memory while another thread is allocating it waits, and shares a failure of that thread; the heap
+/// records its reason. A failed call leaves the list as it was, and may be repeated.
 template <class T>
 class array_list_ref {
     static_assert(alignof(T) <= 16, "elements are aligned to at most 16 B, as blocks of the heap are");
     static_assert(std::is_trivially_destructible_v<T>, "no destructor of an element is called");
 
 public:
-    /// The result of a call that found no memory.
+    /// The result of a call that appended nothing.
     static constexpr std::uint64_t npos = ~std::uint64_t{0};
+    /// The most elements that one thread appends by one call.
+    static constexpr std::uint64_t most_at_once = std::uint64_t{1} << 28;
 
     array_list_ref() = default;
     /// @param log_first  logarithm of the elements of the first segment, 5 to 20
     array_list_ref(const heap_ref& heap, array_list_state* state, std::uint32_t log_first)
         : heap_{heap}, state_{state}, log_first_{log_first} {}
 
-    /// Appends a copy of `value`, and returns its address; null if the heap has no memory, which it records. Lanes that
-    /// call it together get consecutive numbers, in the order of the lanes. Cost: an atomic for each group of lanes,
-    /// and a load for the segment's address; `malloc` for the first element of each segment.
+    /// Appends a copy of `value`, and returns its address; null if there is no memory. Lanes that call it together get
+    /// consecutive numbers, in the order of the lanes, or null. Cost: an atomic for each group of lanes, and a load
+    /// for the segment's address; `malloc` for the first element of each segment.
     ORCHARD_FN T* push_back(const T& value) const {
-        const std::uint64_t i = grow(1);
+        const simt::lane_mask group = group_here();
+        const auto all = static_cast<std::uint64_t>(simt::popcount(group));
+        const std::uint64_t i = take(group, all, static_cast<std::uint64_t>(simt::rank_in(group)));
         return i == npos ? nullptr : new (address(i)) T(value);
     }
 
-    /// Appends `count` elements without values, and returns the number of the first; the others follow it. `npos` if
-    /// the heap has no memory; the list is unchanged then. `grow(0)` returns `npos`. Lanes that call it together get
-    /// ranges one behind the other, in the order of the lanes. Elements of one range may lie in two segments or more.
-    /// Cost: as `push_back`; a scan of the lanes' counts.
+    /// Appends `count` elements, and returns the number of the first; the others follow it. They have no values yet.
+    /// Returns `npos` if there is no memory, and for a count of 0 or above `most_at_once`. Lanes that call it together
+    /// get ranges one behind the other, in the order of the lanes, or `npos`. A range may lie in several segments.
+    /// Cost: as `push_back`, and a ballot for each bit of the counts.
     ORCHARD_FN std::uint64_t grow(std::uint64_t count) const {
-        const simt::lane_mask here = simt::converge();
-        const simt::lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(state_));
-        const bool sane = count != 0 && count <= most_at_once;
-        // Counts that many lanes add up to fit 32 bits: each is limited, or the lane calls alone below.
-        const bool small = sane && count < (1u << 26);
-        const simt::lane_mask together = simt::ballot(group, small);
-        std::uint64_t result = npos;
-        if (small) {
-            result = grow_together(together, static_cast<std::uint32_t>(count));
-        } else if (sane) {
-            std::uint64_t room = 0;
-            result = reserve(count, room);
+        const simt::lane_mask here = group_here();
+        const bool asks = count != 0 && count <= most_at_once;
+        const simt::lane_mask group = simt::ballot(here, asks);
+        if (!asks) {
+            return npos;
         }
-        return result;
+        const device::lane_sum sum = device::sum_lanes(group, static_cast<std::uint32_t>(count));
+        return take(group, sum.all, sum.before);
+    }
+
+    /// Appends one range of `count` elements for the lanes of `lanes`, and returns the number of the first to all of
+    /// them; `npos` as `grow`. All lanes of the mask call it, with the same count. Cost: as `push_back`.
+    ORCHARD_FN std::uint64_t grow_warp(simt::lane_mask lanes, std::uint64_t count) const {
+        return count == 0 || count > most_at_once ? npos : take(lanes, count, 0);
+    }
+
+    /// Appends `count` elements for each thread of the block, by one atomic, and returns the number of the thread's
+    /// first one. The threads' ranges follow each other in the order of the threads. All threads of the block call it,
+    /// of whom any may pass 0. `npos`: as `grow`; without memory all get it. Cost: two sums over the block
+    /// (`simt::sum_in_block`), an atomic.
+    ORCHARD_FN std::uint64_t grow_block(std::uint64_t count) const {
+        const std::uint64_t mine = count <= most_at_once ? count : 0;
+        const simt::block_sum sum = simt::sum_in_block(mine);
+        std::uint64_t first = 0;
+        if (simt::position().thread == 0 && sum.all != 0) {
+            first = take_alone(sum.all) + 1;  // `npos` + 1 is 0
+        }
+        first = simt::sum_in_block(first).all - 1;
+        return mine == 0 || first == npos ? npos : first + sum.before;
     }
 
     /// Returns element `i` < `size()`.
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T& operator[](Index i) const {
-        return simt::touched(*static_cast<T*>(address(static_cast<std::uint64_t>(i))));
+        return simt::touched(*address(static_cast<std::uint64_t>(i)));
     }
 
-    /// Returns the number of elements. While other threads append, some of them may not have their values yet.
+    /// Returns the number of elements. While other threads append, some of them may not have their values yet, and
+    /// others may turn out not to have been appended.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const {
-        return state_->size.template load<simt::order::relaxed>();
+        const auto now = state_->numbers.read();
+        const std::uint64_t end = first_of(static_cast<std::uint32_t>(now.steps));
+        return now.taken < end ? now.taken : end;
+    }
+
+    /// Calls `visit(i, element)` for each element `i` that the list had at the call: by this thread alone; by the lanes
+    /// of a mask, which share the elements; by the threads of this block; by the threads of the grid. Neighbouring
+    /// threads get neighbouring elements. Cost: a load for each segment.
+    template <class Visit>
+    ORCHARD_FN void for_each(const Visit& visit) const {
+        for_each_from(0, 1, visit);
+    }
+    template <class Visit>
+    ORCHARD_FN void for_each_warp(simt::lane_mask lanes, const Visit& visit) const {
+        for_each_from(static_cast<std::uint64_t>(simt::rank_in(lanes)),
+                      static_cast<std::uint64_t>(simt::popcount(lanes)), visit);
+    }
+    template <class Visit>
+    ORCHARD_FN void for_each_block(const Visit& visit) const {
+        const simt::thread_position at = simt::position();
+        for_each_from(at.thread, at.threads_per_block, visit);
+    }
+    template <class Visit>
+    ORCHARD_FN void for_each_grid(const Visit& visit) const {
+        const simt::thread_position at = simt::position();
+        for_each_from(at.global_thread(), at.threads(), visit);
     }
 
     /// Frees all memory and empties the list. One thread calls it, while no other thread uses the list.
     ORCHARD_FN void clear() const {
-        for (auto& word : state_->segments) {
-            const std::uint64_t at = word.template load<simt::order::relaxed>();
-            if (at != array_list_state::none) {
-                heap_.free(reinterpret_cast<void*>(at));
-                word.template store<simt::order::relaxed>(array_list_state::none);
-            }
+        const auto count = static_cast<std::uint32_t>(state_->numbers.read().steps);
+        for (std::uint32_t k = 0; k < count; ++k) {
+            heap_.free(segment(k));
         }
-        state_->size.template store<simt::order::relaxed>(0);
-        state_->holes.template store<simt::order::relaxed>(0);
+        state_->numbers.reset();
     }
 
     /// Returns the segment that element `i` lies in, and the number of the first element of a segment.
@@ -126,150 +166,70 @@ public:
     [[nodiscard]] ORCHARD_INLINE std::uint64_t first_of(std::uint32_t segment) const {
         return ((std::uint64_t{1} << segment) - 1) << log_first_;
     }
-    /// Returns the heap, and the words of the list.
-    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return heap_; }
-    [[nodiscard]] ORCHARD_INLINE array_list_state& state() const { return *state_; }
+    /// Returns the address of a segment that is there. Relaxed: the thread that took a number in the segment has
+    /// acquired the address, and readers synchronize with that thread.
+    [[nodiscard]] ORCHARD_INLINE T* segment(std::uint32_t k) const {
+        return reinterpret_cast<T*>(state_->segments[k].template load<simt::order::relaxed>());
+    }
 
 private:
-    /// The most elements of one call, so that no sum of numbers overflows.
-    static constexpr std::uint64_t most_at_once = std::uint64_t{1} << 40;
-    static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
+    using value = device::number_word<48, 8>::value;
 
-    /// Returns the address of element `i`, whose segment is there. Relaxed: the thread that made the element's number
-    /// valid has acquired the segment, or a kernel's end lies between.
-    [[nodiscard]] ORCHARD_INLINE void* address(std::uint64_t i) const {
+    /// Returns the lanes that call here together for this list.
+    [[nodiscard]] ORCHARD_INLINE simt::lane_mask group_here() const {
+        return simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(state_));
+    }
+    [[nodiscard]] ORCHARD_INLINE T* address(std::uint64_t i) const {
         const std::uint32_t k = segment_of(i);
-        const std::uint64_t base = state_->segments[k].template load<simt::order::relaxed>();
-        return reinterpret_cast<T*>(base) + (i - first_of(k));
+        return segment(k) + (i - first_of(k));
     }
 
-    /// `grow` of lanes that call it together, each for 1 to 2^26 - 1 elements. If there is no memory for all, the first
-    /// lanes get what the last segment has left.
-    ORCHARD_FN std::uint64_t grow_together(simt::lane_mask group, std::uint32_t count) const {
-        // The sum of the counts of the lanes below: one bit of the counts after the other.
-        std::uint64_t before = 0;
-        std::uint64_t all = 0;
-        const std::uint32_t bits = simt::reduce_or(group, count);
-        for (std::uint32_t bit = 0; bits >> bit != 0; ++bit) {
-            const simt::lane_mask with = simt::ballot(group, (count >> bit & 1) != 0);
-            before += static_cast<std::uint64_t>(simt::popcount(simt::lanes_below(with))) << bit;
-            all += static_cast<std::uint64_t>(simt::popcount(with)) << bit;
-        }
-        std::uint64_t begin = npos;
-        std::uint64_t room = 0;
+    /// Takes `count` numbers for the group, and returns the first plus `before`; `npos` without memory.
+    ORCHARD_FN std::uint64_t take(simt::lane_mask group, std::uint64_t count, std::uint64_t before) const {
+        std::uint64_t first = npos;
         if (device::is_leader(group)) {
-            begin = reserve(all, room);
+            first = take_alone(count);
         }
-        begin = device::from_leader(group, begin);
-        if (begin != npos) {
-            simt::sync(group);  // what the leader has acquired
-            return begin + before;
-        }
-        room = device::from_leader(group, room);
-        // The first lanes whose counts fit into the rest.
-        const simt::lane_mask fitting = simt::ballot(group, before + count <= room);
-        if (fitting == 0) {
-            return npos;
-        }
-        const int last = simt::highest_bit(fitting);
-        const std::uint64_t some = simt::shuffle(group, before + count, last);
-        if (device::is_leader(group)) {
-            begin = reserve(some, room);
-        }
-        begin = device::from_leader(group, begin);
-        simt::sync(group);
-        return begin != npos && before + count <= some ? begin + before : npos;
+        first = device::from_leader(group, first);
+        simt::sync(group);  // what the leader has acquired
+        return first == npos ? npos : first + before;
+    }
+    ORCHARD_FN std::uint64_t take_alone(std::uint64_t count) const {
+        value got{};
+        const bool taken = state_->numbers.take(
+            count, 4 * heap_.view().mailbox.patience_ns(),
+            [&](std::uint64_t steps) { return first_of(static_cast<std::uint32_t>(steps)); },
+            [&](const value&, value& next) { return add_segments(next); }, got);
+        return taken ? got.taken : npos;
     }
 
-    /// Takes `count` numbers, and returns the first; `npos` without memory for all of them, and `room` is then the
-    /// number of elements for which the segments that are there have room.
-    ORCHARD_FN std::uint64_t reserve(std::uint64_t count, std::uint64_t& room) const {
-        room = 0;
-        if (state_->giving_back.template load<simt::order::relaxed>() != 0) {
-            return npos;
+    /// Allocates segments until the numbers below `next.taken` have theirs. Returns false without memory for one of
+    /// them; those before it stay. The table is long enough: 40 segments take 2^45 bytes at the least, and the first
+    /// one that is larger than the heap fails.
+    ORCHARD_NOINLINE bool add_segments(value& next) const {
+        for (; first_of(static_cast<std::uint32_t>(next.steps)) < next.taken; ++next.steps) {
+            void* const p = heap_.malloc((std::uint64_t{sizeof(T)} << log_first_) << next.steps);
+            if (p == nullptr) {
+                return false;
+            }
+            // Relaxed: `number_word` releases it.
+            state_->segments[next.steps].template store<simt::order::relaxed>(reinterpret_cast<std::uint64_t>(p));
         }
-        const std::uint64_t begin = state_->size.template fetch_add<simt::order::relaxed>(count);
-        const std::uint64_t end = begin + count;
-        for (std::uint32_t k = segment_of(begin); k <= segment_of(end - 1); ++k) {
-            if (!make_segment(k)) {
-                return give_back(begin, end, k, room) ? npos : begin;
+        return true;
+    }
+
+    template <class Visit>
+    ORCHARD_FN void for_each_from(std::uint64_t first, std::uint64_t stride, const Visit& visit) const {
+        const std::uint64_t count = size();
+        std::uint64_t i = first;
+        for (std::uint32_t k = 0; i < count; ++k) {
+            T* const elements = segment(k);
+            const std::uint64_t begin = first_of(k);
+            const std::uint64_t end = first_of(k + 1) < count ? first_of(k + 1) : count;
+            for (; i < end; i += stride) {
+                visit(i, simt::touched(elements[i - begin]));
             }
         }
-        return begin;
-    }
-
-    /// Returns whether segment `k` is there, after allocating it if it is not. A thread that finds another one at work
-    /// waits for it, and shares its failure.
-    ORCHARD_FN bool make_segment(std::uint32_t k) const {
-        // No device has 2^46 bytes; larger sizes could overflow.
-        const std::uint64_t bytes = k < array_list_state::max_segments && sizeof(T) <= most_bytes >> (log_first_ + k)
-                                        ? (std::uint64_t{sizeof(T)} << log_first_) << k
-                                        : 0;
-        if (bytes == 0) {
-            return false;
-        }
-        auto& word = state_->segments[k];
-        std::uint64_t found = word.template load<simt::order::acquire>();
-        if (found == array_list_state::none &&
-            word.template compare_exchange<simt::order::acquire>(found, array_list_state::in_making)) {
-            void* const p = heap_.malloc(bytes);
-            word.template store<simt::order::release>(reinterpret_cast<std::uint64_t>(p));  // null is `none`
-            return p != nullptr;
-        }
-        const std::uint64_t since = simt::clock_ns();
-        while (found == array_list_state::in_making && simt::clock_ns() - since < longest_wait_ns()) {
-            simt::pause(500);
-            found = word.template load<simt::order::acquire>();
-        }
-        return found > array_list_state::in_making;
-    }
-    /// Returns how long a call waits for another one: that one may wait for the host twice.
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t longest_wait_ns() const {
-        return 4 * heap_.view().mailbox.patience_ns();
-    }
-
-    /// Gives numbers back after segment `missing` could not be made. Returns true if they are given back, and `room` is
-    /// then the number of elements for which there is room behind them; false if all of their segments are there
-    /// meanwhile, so that they are valid.
-    ///
-    /// The last numbers are given back first: `size` falls to `begin` once it is `end`. Those behind `end` belong to
-    /// calls that need the same segment. They fail, too, unless one of them finds memory for it; then all are valid.
-    /// Calls that begin meanwhile take no numbers, so that the end is reached. A call that waits too long leaves a
-    /// hole: numbers without elements, which `holes` counts.
-    ORCHARD_FN bool give_back(std::uint64_t begin, std::uint64_t end, std::uint32_t missing,
-                              std::uint64_t& room) const {
-        state_->giving_back.template fetch_add<simt::order::relaxed>(1);
-        const std::uint64_t since = simt::clock_ns();
-        bool is_given = false;
-        bool is_there = false;
-        bool is_late = false;
-        for (;;) {
-            std::uint64_t expected = end;
-            is_given = state_->size.template compare_exchange<simt::order::relaxed>(expected, begin);
-            is_there = !is_given && are_there(missing, end);
-            is_late = !is_given && !is_there && simt::clock_ns() - since > longest_wait_ns();
-            if (is_given || is_there || is_late) {
-                break;
-            }
-            simt::pause(500);
-        }
-        if (is_late) {
-            state_->holes.template fetch_add<simt::order::relaxed>(static_cast<std::uint32_t>(end - begin));
-        }
-        state_->giving_back.template fetch_sub<simt::order::relaxed>(1);
-        const bool has_room = is_given && missing < array_list_state::max_segments && begin < first_of(missing);
-        room = has_room ? first_of(missing) - begin : 0;
-        return !is_there;
-    }
-
-    /// Returns whether the segments from `k` on that numbers below `end` lie in are there.
-    ORCHARD_FN bool are_there(std::uint32_t k, std::uint64_t end) const {
-        bool all = k < array_list_state::max_segments;
-        for (; all && k <= segment_of(end - 1); ++k) {
-            all = k < array_list_state::max_segments &&
-                  state_->segments[k].template load<simt::order::acquire>() > array_list_state::in_making;
-        }
-        return all;
     }
 
     heap_ref heap_;
