@@ -173,11 +173,11 @@ public:
     }
 
 private:
-    using value = device::number_word<48, 8>::value;
+    using parts = device::number_word<48, 8>::parts;
 
-    /// Returns the lanes that call here together for this list.
-    [[nodiscard]] ORCHARD_INLINE simt::lane_mask group_here() const {
-        return simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(state_));
+    /// Returns the lanes that call together for this list, at one place.
+    [[nodiscard]] ORCHARD_INLINE simt::lane_mask group_here(simt::site where = simt::site::here()) const {
+        return simt::match(simt::converge(where), reinterpret_cast<std::uintptr_t>(state_), where);
     }
     [[nodiscard]] ORCHARD_INLINE T* address(std::uint64_t i) const {
         const std::uint32_t k = segment_of(i);
@@ -195,18 +195,18 @@ private:
         return first == npos ? npos : first + before;
     }
     ORCHARD_FN std::uint64_t take_alone(std::uint64_t count) const {
-        value got{};
+        parts got{};
         const bool taken = state_->numbers.take(
             count, 4 * heap_.view().mailbox.patience_ns(),
             [&](std::uint64_t steps) { return first_of(static_cast<std::uint32_t>(steps)); },
-            [&](const value&, value& next) { return add_segments(next); }, got);
+            [&](const parts&, parts& next) { return add_segments(next); }, got);
         return taken ? got.taken : npos;
     }
 
     /// Allocates segments until the numbers below `next.taken` have theirs. Returns false without memory for one of
     /// them; those before it stay. The table is long enough: 40 segments take 2^45 bytes at the least, and the first
     /// one that is larger than the heap fails.
-    ORCHARD_NOINLINE bool add_segments(value& next) const {
+    ORCHARD_NOINLINE bool add_segments(parts& next) const {
         for (; first_of(static_cast<std::uint32_t>(next.steps)) < next.taken; ++next.steps) {
             void* const p = heap_.malloc((std::uint64_t{sizeof(T)} << log_first_) << next.steps);
             if (p == nullptr) {

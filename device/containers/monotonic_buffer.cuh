@@ -98,7 +98,7 @@ private:
     static constexpr std::uint32_t log_unit = 4;
     static constexpr std::uint64_t unit = std::uint64_t{1} << log_unit;
     static constexpr std::uint32_t log_of_a_size = 3;  ///< of the number of chunks of one size
-    using value = monotonic_buffer_state::word::value;
+    using parts = monotonic_buffer_state::word::parts;
 
     /// Returns the units of chunk `k`.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t units_of(std::uint32_t k) const {
@@ -107,11 +107,11 @@ private:
 
     /// Returns the address of `units` units; 0 without memory.
     ORCHARD_FN std::uint64_t take(std::uint64_t units) const {
-        value got{};
+        parts got{};
         const bool taken = state_->places.take(
             units, 4 * heap_.view().mailbox.patience_ns(),
             [&](std::uint64_t steps) { return steps == 0 ? 0 : units_of(static_cast<std::uint32_t>(steps - 1)); },
-            [&](value& at, value& next) { return add_chunk(units, at, next); }, got);
+            [&](parts& at, parts& next) { return add_chunk(units, at, next); }, got);
         if (!taken) {
             return 0;
         }
@@ -121,7 +121,7 @@ private:
 
     /// Allocates the next chunk with `units` units, whose first ones are the caller's. The table is long enough: the
     /// chunks before its last one would take 2^46 bytes, and the last one is larger than any group's request.
-    ORCHARD_NOINLINE bool add_chunk(std::uint64_t units, value& at, value& next) const {
+    ORCHARD_NOINLINE bool add_chunk(std::uint64_t units, parts& at, parts& next) const {
         auto k = static_cast<std::uint32_t>(at.steps);
         while (units_of(k) < units) {
             ++k;

@@ -36,14 +36,14 @@ public:
     using records_itself = void;  // touch.cuh
 
     /// The parts of the word.
-    struct value {
+    struct parts {
         std::uint64_t taken;
         std::uint64_t steps;
         std::uint64_t failures;
     };
 
     /// Returns the parts now. Relaxed: nothing is read by them.
-    [[nodiscard]] ORCHARD_INLINE value read() const { return split(word_.template load<simt::order::relaxed>()); }
+    [[nodiscard]] ORCHARD_INLINE parts read() const { return split(word_.template load<simt::order::relaxed>()); }
 
     /// Sets all parts to zero. No other thread uses the word.
     ORCHARD_INLINE void reset() { word_.template store<simt::order::relaxed>(0); }
@@ -57,7 +57,7 @@ public:
     /// Cost: one atomic, unless memory is added.
     template <class Limit, class Add>
     ORCHARD_FN bool take(std::uint64_t count, std::uint64_t longest_wait_ns, const Limit& limit, const Add& add,
-                         value& got) {
+                         parts& got) {
         for (;;) {
             // Acquire: what the thread that opened the word has released, its parts of memory among it.
             got = split(word_.template fetch_add<simt::order::acquire>(count));
@@ -75,31 +75,29 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t low_ones(std::uint32_t n) { return (std::uint64_t{1} << n) - 1; }
+    static constexpr std::uint64_t taken_mask = (std::uint64_t{1} << TakenBits) - 1;
+    static constexpr std::uint64_t step_mask = (std::uint64_t{1} << StepBits) - 1;
 
-    [[nodiscard]] static ORCHARD_INLINE value split(std::uint64_t word) {
-        constexpr std::uint64_t taken_mask = low_ones(TakenBits);
-        constexpr std::uint64_t step_mask = low_ones(StepBits);
+    [[nodiscard]] static ORCHARD_INLINE parts split(std::uint64_t word) {
         return {word & taken_mask, word >> TakenBits & step_mask, word >> (TakenBits + StepBits)};
     }
     /// Failures and steps begin anew after their greatest value.
-    [[nodiscard]] static ORCHARD_INLINE std::uint64_t join(const value& v) {
-        constexpr std::uint64_t step_mask = low_ones(StepBits);
+    [[nodiscard]] static ORCHARD_INLINE std::uint64_t join(const parts& v) {
         return v.failures << (TakenBits + StepBits) | (v.steps & step_mask) << TakenBits | v.taken;
     }
 
     /// Adds memory, and opens the word, which this thread has closed when it was `got`.
     template <class Add>
-    ORCHARD_FN bool add_memory(std::uint64_t count, const Add& add, value& got) {
-        const value before = got;
-        value next{got.taken + count, got.steps, got.failures};
+    ORCHARD_FN bool add_memory(std::uint64_t count, const Add& add, parts& got) {
+        const parts before = got;
+        parts next{got.taken + count, got.steps, got.failures};
         const bool added = add(got, next);
         if (!added) {
             next.taken = before.taken;
             ++next.failures;
         }
         if (simt::mutation::is(simt::mutation::fault::numbers_kept)) {
-            const value closed{before.taken + count, before.steps, before.failures};
+            const parts closed{before.taken + count, before.steps, before.failures};
             word_.template fetch_add<simt::order::release>(join(next) - join(closed));
             return added;
         }
@@ -112,7 +110,7 @@ private:
     template <class Limit>
     ORCHARD_FN bool wait_until_open(std::uint64_t longest_wait_ns, const Limit& limit, std::uint64_t failures) const {
         const std::uint64_t since = simt::clock_ns();
-        value now = read();
+        parts now = read();
         while (now.taken > limit(now.steps)) {
             if (simt::clock_ns() - since > longest_wait_ns) {
                 return false;

@@ -168,7 +168,7 @@ public:
     }
 
 private:
-    using value = work_queue_state::word::value;
+    using parts = work_queue_state::word::parts;
     using bit_word = simt::device_word<std::uint32_t>;
 
     static constexpr std::uint64_t none = ~std::uint64_t{0};
@@ -180,9 +180,9 @@ private:
     [[nodiscard]] ORCHARD_INLINE std::uint64_t places() const { return std::uint64_t{1} << log_places_; }
     [[nodiscard]] ORCHARD_INLINE std::uint64_t index_of(std::uint64_t place) const { return place & (places() - 1); }
 
-    /// Returns the lanes that call here together for this queue.
-    [[nodiscard]] ORCHARD_INLINE simt::lane_mask group_here() const {
-        return simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(state_));
+    /// Returns the lanes that call together for this queue, at one place.
+    [[nodiscard]] ORCHARD_INLINE simt::lane_mask group_here(simt::site where = simt::site::here()) const {
+        return simt::match(simt::converge(where), reinterpret_cast<std::uintptr_t>(state_), where);
     }
     /// Returns the segment of a place that a writer has taken. Relaxed: the address was acquired with the place.
     [[nodiscard]] ORCHARD_INLINE char* segment_of(std::uint64_t place) const {
@@ -203,11 +203,11 @@ private:
     ORCHARD_FN std::uint64_t take_places(simt::lane_mask group) const {
         std::uint64_t first = none;
         if (device::is_leader(group)) {
-            value got{};
+            parts got{};
             const bool taken = state_->tail.take(
                 static_cast<std::uint64_t>(simt::popcount(group)), 4 * heap_.view().mailbox.patience_ns(),
                 [&](std::uint64_t steps) { return steps == 0 ? 0 : places(); },
-                [&](value& at, value& next) { return add_segment(at, next); }, got);
+                [&](parts& at, parts& next) { return add_segment(at, next); }, got);
             first = taken ? ((got.steps - 1) << log_places_) + got.taken : none;
         }
         first = device::from_leader(group, first);
@@ -216,7 +216,7 @@ private:
     }
 
     /// Allocates the next segment, for the places that the newest one lacks.
-    ORCHARD_NOINLINE bool add_segment(value& at, value& next) const {
+    ORCHARD_NOINLINE bool add_segment(parts& at, parts& next) const {
         const std::uint64_t bytes = segment_bytes_of(places());
         auto& word = ring_[at.steps & ring_mask_];
         // The heap cannot hold as many segments as the ring; but one of a round before may have a place that a slow

@@ -3,7 +3,7 @@
 
 // `array_list`: numbers are dealt once, elements keep their places and values, and a shortage loses nothing.
 
-#include "runtime/containers/array_list.hpp"
+#include <orchard/array_list.cuh>
 
 #include <gmock/gmock.h>
 
@@ -66,11 +66,74 @@ struct append_ranges {
     }
 };
 
+/// Each warp takes a range, and each block one for all its threads; both write it.
+struct append_together {
+    array_list_ref<std::uint32_t> list;
+    word* wrong;
+
+    [[nodiscard]] ORCHARD_FN static std::uint32_t of_warp(std::uint64_t warp) {
+        return static_cast<std::uint32_t>(warp * 37 % 200);
+    }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        constexpr std::uint64_t npos = array_list_ref<std::uint32_t>::npos;
+        const simt::lane_mask warp = simt::converge();
+        const std::uint32_t count = of_warp(at.global_warp());
+        const std::uint64_t begin = list.grow_warp(warp, count);
+        for (auto i = static_cast<std::uint32_t>(simt::rank_in(warp)); begin != npos && i < count;
+             i += static_cast<std::uint32_t>(simt::popcount(warp))) {
+            list[begin + i] = 1;
+        }
+        for (std::uint32_t round = 0; round < 3; ++round) {
+            const std::uint32_t mine = (at.thread + round) % 5;
+            const std::uint64_t first = list.grow_block(mine);
+            if ((first == npos) != (mine == 0)) {
+                wrong->fetch_add<order::relaxed>(1);
+            }
+            for (std::uint32_t i = 0; first != npos && i < mine; ++i) {
+                list[first + i] = 1;
+            }
+            // The threads' ranges follow each other.
+            const std::uint64_t before = simt::sum_in_block(mine).before;
+            const std::uint64_t base = simt::sum_in_block(at.thread == 1 ? first - before : 0).all;
+            if (first != npos && first != base + before) {
+                wrong->fetch_add<order::relaxed>(1);
+            }
+        }
+        if (list.grow_block(0) != npos) {
+            wrong->fetch_add<order::relaxed>(1);
+        }
+    }
+};
+
+/// Adds one to each element, as often as `how` says threads share the work.
+struct add_to_each {
+    array_list_ref<std::uint32_t> list;
+    int how;
+    word* sum;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto visit = [&](std::uint64_t i, std::uint32_t& element) {
+            element += 1;
+            sum->fetch_add<order::relaxed>(static_cast<std::uint32_t>(i));
+        };
+        if (how == 0 && at.global_thread() == 0) {
+            list.for_each(visit);
+        } else if (how == 1 && at.global_warp() == 0) {
+            list.for_each_warp(simt::converge(), visit);
+        } else if (how == 2 && at.block == 0) {
+            list.for_each_block(visit);
+        } else if (how == 3) {
+            list.for_each_grid(visit);
+        }
+    }
+};
+
 class containers_array_list : public heap_contract {};
 INSTANTIATE_TEST_SUITE_P(all, containers_array_list, ::testing::ValuesIn(heap_cases()), case_name);
 
 TEST_P(containers_array_list, holds_what_all_threads_append) {
-    auto list = array_list<entry>::create(h(), 32);
+    // Six segments of different sizes, each of which takes a slab: some heaps have eight.
+    auto list = array_list<entry>::create(h(), 256);
     ASSERT_TRUE(list.ok()) << list.status();
     EXPECT_EQ(*list->size(), 0u);
     const auto counts = array<word>(2);
@@ -120,6 +183,51 @@ TEST_P(containers_array_list, deals_ranges_of_any_length) {
     EXPECT_EQ(all->size(), sum);
     *list = *array_list<std::uint32_t>::create(h());
     expect_empty();
+}
+
+TEST_P(containers_array_list, deals_ranges_to_warps_and_blocks_and_visits_all) {
+    constexpr std::uint32_t blocks = 3;
+    constexpr std::uint32_t threads = 100;
+    auto list = array_list<std::uint32_t>::create(h(), 32);
+    ASSERT_TRUE(list.ok()) << list.status();
+    const auto counts = array<word>(2);
+    launch({blocks, threads}, append_together{list->ref(), counts.data()});
+    EXPECT_EQ(to_host(counts)[0].load<order::relaxed>(), 0u);
+    std::uint64_t expected = blocks * 3 * threads / 5 * (0 + 1 + 2 + 3 + 4);
+    for (std::uint64_t warp = 0; warp < blocks * 4; ++warp) {
+        expected += append_together::of_warp(warp);
+    }
+    auto all = list->contents();
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_EQ(all->size(), expected);
+    EXPECT_THAT(*all, ::testing::Each(1u));
+    for (int how = 0; how < 4; ++how) {
+        launch({blocks, threads}, add_to_each{list->ref(), how, counts.data() + 1});
+    }
+    all = list->contents();
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_THAT(*all, ::testing::Each(5u));
+    EXPECT_EQ(to_host(counts)[1].load<order::relaxed>(), static_cast<std::uint32_t>(4 * expected * (expected - 1) / 2));
+    *list = *array_list<std::uint32_t>::create(h());
+    expect_empty();
+}
+
+TEST(array_list, a_block_whose_thread_has_ended_is_an_error) {
+    options o;
+    o.device = device_option::emulated;
+    o.capacity = 16 << 20;
+    auto made = heap::create(o);
+    ASSERT_TRUE(made.ok());
+    struct leave_early {
+        ORCHARD_FN void operator()(simt::thread_position at) const {
+            if (at.thread != 3) {
+                (void)simt::sum_in_block(1);
+            }
+        }
+    };
+    const simt::launch_result result = simt::launch(made->executor(), {2, 40}, leave_early{});
+    EXPECT_FALSE(result.ok);
+    EXPECT_NE(result.error.find("array_list_test.cu"), std::string::npos) << result.error;
 }
 
 /// Elements of 16 KiB fill a heap soon.
