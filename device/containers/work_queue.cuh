@@ -36,6 +36,7 @@
 #include <type_traits>
 
 #include "device/containers/number_word.cuh"
+#include "device/group/bits.cuh"
 #include "device/group/leader.cuh"
 #include "device/heap_ref.cuh"
 
@@ -65,7 +66,7 @@ public:
     using ring_word = simt::device_word<std::uint64_t>;
 
     work_queue_ref() = default;
-    /// @param log_places  logarithm of the places of a segment, 5 to 20
+    /// @param log_places  logarithm of the places of a segment, 6 to 20, so that words of bits are whole
     /// @param ring        addresses of segments, zero where there is none; its length is a power of two
     work_queue_ref(const heap_ref& heap, work_queue_state* state, std::uint32_t log_places, ring_word* ring,
                    std::uint64_t ring_length)
@@ -93,12 +94,12 @@ public:
                     static_cast<std::uint64_t>(simt::popcount(group & ~late)));
             }
             if (!is_second) {
-                if (simt::mutation::is(simt::mutation::fault::visit_twice)) {
-                    leave(group & ~late, segment, place);
-                }
                 return true;
             }
             leave(late, segment, place);
+            if (simt::mutation::is(simt::mutation::fault::late_write)) {
+                return true;
+            }
             group = late;
         }
     }
@@ -169,10 +170,11 @@ public:
 
 private:
     using parts = work_queue_state::word::parts;
-    using bit_word = simt::device_word<std::uint32_t>;
+    using bit_word = simt::device_word<std::uint64_t>;
 
     static constexpr std::uint64_t none = ~std::uint64_t{0};
     static constexpr std::uint64_t bits_offset = 16;  ///< behind the word that counts the places left
+    static constexpr std::uint32_t bits_a_word = 64;
 
     static constexpr ORCHARD_FN std::uint64_t elements_offset(std::uint64_t places) {
         return (bits_offset + places / 8 + 15) / 16 * 16;
@@ -232,7 +234,7 @@ private:
         }
         // Relaxed, all of them: `number_word` releases them.
         left_in(segment).template store<simt::order::relaxed>(0);
-        for (std::uint64_t i = 0; i < places() / 32; ++i) {
+        for (std::uint64_t i = 0; i * bits_a_word < places(); ++i) {
             bits_in(segment)[i].template store<simt::order::relaxed>(0);
         }
         word.template store<simt::order::relaxed>(reinterpret_cast<std::uint64_t>(segment));
@@ -264,22 +266,21 @@ private:
     }
 
     /// Visits the places of the lanes of `group`, which follow each other. Returns whether this lane is the second
-    /// visitor of its place. Cost: an atomic for each word of 32 bits.
+    /// visitor of its place. Cost: an atomic for each word of 64 bits.
     ORCHARD_FN bool visit(simt::lane_mask group, char* segment, std::uint64_t place) const {
-        bit_word& word = bits_in(segment)[index_of(place) / 32];
-        const std::uint32_t bit = std::uint32_t{1} << (place % 32);
-        const simt::lane_mask same = simt::match(group, place / 32);
-        const std::uint32_t bits = simt::reduce_or(same, bit);
+        const auto bit = static_cast<std::uint32_t>(place % bits_a_word);
+        const simt::lane_mask same = simt::match(group, place / bits_a_word);
         simt::sync(same);  // the elements of the lanes
-        std::uint32_t before = 0;
+        std::uint64_t before = 0;
         if (device::is_leader(same)) {
+            const auto bits = device::ones<std::uint64_t>(static_cast<std::uint32_t>(simt::popcount(same)), bit);
             // Release: the elements that writers have written. Acquire: those that readers will read.
             simt::mutation::weaken_next(simt::mutation::fault::visit_order);
-            before = word.template fetch_or<simt::order::acq_rel>(bits);
+            before = bits_in(segment)[index_of(place) / bits_a_word].template fetch_or<simt::order::acq_rel>(bits);
         }
         before = device::from_leader(same, before);
         simt::sync(same);  // what the leader has acquired
-        return (before & bit) != 0;
+        return (before >> bit & 1) != 0;
     }
 
     /// Counts the lanes' places as left, and frees the segment with the last one. The lanes are second visitors.
@@ -287,7 +288,7 @@ private:
         const simt::lane_mask same = simt::match(group, place >> log_places_);
         simt::sync(same);  // the lanes have read their elements
         if (device::is_leader(same)) {
-            const auto count = static_cast<std::uint32_t>(simt::popcount(same));
+            const auto count = static_cast<std::uint64_t>(simt::popcount(same));
             // Release: the lanes' accesses to the segment. Acquire: those of all others, before the segment is freed.
             if (left_in(segment).template fetch_add<simt::order::acq_rel>(count) + count == places()) {
                 // Relaxed: no thread needs the address any more, and the next one is stored after it was seen to be 0.

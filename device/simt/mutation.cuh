@@ -88,7 +88,7 @@ namespace orchard::simt::mutation {
     X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")  \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
     X(visit_order, "a visit of a queue's places neither releases nor acquires")                                        \
-    X(visit_twice, "the first of two visitors counts a queue's place as left, as the second does")
+    X(late_write, "a writer that finds a reader to have been at its place leaves its element there")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

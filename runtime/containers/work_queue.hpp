@@ -29,13 +29,13 @@ class work_queue : public detail::container_base<work_queue_state, work_queue_re
 public:
     /// Returns an empty queue, which holds no memory of the heap yet.
     /// @param places  elements of a segment, the unit in which the queue takes and gives back memory: a power of two
-    ///     from 32 to 2^20; 0: as many as take 64 KiB, or more in heaps of more than 32 GiB, whose ring is too long then
+    ///     from 64 to 2^20; 0: as many as take 64 KiB, or more in heaps of more than 32 GiB, whose ring is too long then
     /// Errors: InvalidArgument; those of `device_array`. Cost on CUDA: two `cudaMalloc`, which may wait for kernels; 8 B
     /// of the device's memory for each segment that the heap has room for.
     static absl::StatusOr<work_queue> create(const orchard::heap& heap, std::uint64_t places = 0) {
-        if (places != 0 && (!std::has_single_bit(places) || places < 32 || places > most_places)) {
+        if (places != 0 && (!std::has_single_bit(places) || places < least_places || places > most_places)) {
             return absl::InvalidArgumentError(absl::StrFormat(
-                "places = %d: a queue's segment has a power of two from 32 to 2^20 elements, or 0", places));
+                "places = %d: a queue's segment has a power of two from 64 to 2^20 elements, or 0", places));
         }
         const std::uint64_t room = std::uint64_t{heap.view().segments} * segment_bytes;
         const std::uint64_t chosen = places != 0 ? places : places_for(room);
@@ -70,6 +70,7 @@ public:
 
 private:
     using ring_word = typename work_queue_ref<T>::ring_word;
+    static constexpr std::uint64_t least_places = 64;
     static constexpr std::uint64_t most_places = std::uint64_t{1} << 20;
     static constexpr std::uint64_t longest_ring = std::uint64_t{1} << 20;
 
@@ -80,7 +81,7 @@ private:
         return std::bit_ceil(room / work_queue_ref<T>::segment_bytes_of(places) + 2);
     }
     static std::uint64_t places_for(std::uint64_t room) {
-        std::uint64_t places = 32;
+        std::uint64_t places = least_places;
         while (places < most_places && (2 * places * sizeof(T) <= std::uint64_t{64} << 10 ||
                                         ring_length(room, places) > longest_ring)) {
             places *= 2;

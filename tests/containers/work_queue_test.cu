@@ -56,8 +56,20 @@ struct work_tree {
     }
 };
 
+/// An element of 1 KiB, which fills a heap soon.
+struct parcel : task {
+    std::uint32_t rest[254] = {};
+
+    [[nodiscard]] ORCHARD_FN static parcel of(std::uint32_t id) {
+        parcel made;
+        static_cast<task&>(made) = task::of(id);
+        return made;
+    }
+};
+
+template <class T = task>
 struct push_tasks {
-    work_queue_ref<task> queue;
+    work_queue_ref<T> queue;
     std::uint32_t first;
     std::uint32_t count;
     word* refused;
@@ -65,7 +77,7 @@ struct push_tasks {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (auto i = static_cast<std::uint32_t>(at.global_thread()); i < count;
              i += static_cast<std::uint32_t>(at.threads())) {
-            if (!queue.push(task::of(first + i))) {
+            if (!queue.push(T::of(first + i))) {
                 refused->fetch_add<order::relaxed>(1);
             }
         }
@@ -73,20 +85,21 @@ struct push_tasks {
 };
 
 /// Pops up to `count` tasks for each thread.
+template <class T = task>
 struct pop_tasks {
-    work_queue_ref<task> queue;
+    work_queue_ref<T> queue;
     std::uint32_t count;
     word* visits;  ///< may be null
     word* got;
 
     ORCHARD_FN void operator()(simt::thread_position) const {
-        task t;
+        T t;
         for (std::uint32_t i = 0; i < count && queue.pop(t); ++i) {
             if (t.right()) {
                 got->fetch_add<order::relaxed>(1);
             }
             if (visits != nullptr) {
-                visits[t.id].fetch_add<order::relaxed>(1);
+                visits[t.id].template fetch_add<order::relaxed>(1);
             }
         }
     }
@@ -103,7 +116,7 @@ struct pass_in_order {
         task t;
         for (std::uint32_t i = 0; i < count; ++i) {
             const bool pushed = queue.push(task::of(i));
-            if (!pushed || (i >= 40 && (!queue.pop(t) || t.id != next++))) {
+            if (!pushed || (i >= 80 && (!queue.pop(t) || t.id != next++))) {
                 wrong->fetch_add<order::relaxed>(1);
             }
         }
@@ -129,7 +142,7 @@ TEST_P(containers_work_queue, works_off_a_tree) {
     const auto counts = array<word>(2);
     const auto visits = array<word>(ids);
     const auto open = array_of(std::vector<word>(1, word(1)));
-    launch({1, 1}, push_tasks{queue->ref(), 1, 1, counts.data()});
+    launch({1, 1}, push_tasks<>{queue->ref(), 1, 1, counts.data()});
     EXPECT_EQ(*queue->size(), 1u);
     launch({3, 70}, work_tree{queue->ref(), ids, visits.data(), open.data(), counts.data() + 1});
     EXPECT_EQ(value_of(counts), 0u);
@@ -149,7 +162,7 @@ TEST_P(containers_work_queue, works_off_a_tree) {
 }
 
 TEST_P(containers_work_queue, keeps_the_order_of_one_thread_and_gives_memory_back) {
-    auto queue = work_queue<task>::create(h(), 32);
+    auto queue = work_queue<task>::create(h(), 64);
     ASSERT_TRUE(queue.ok()) << queue.status();
     const auto wrong = array<word>(1);
     launch({1, 1}, pass_in_order{queue->ref(), 3000, wrong.data()});
@@ -157,14 +170,14 @@ TEST_P(containers_work_queue, keeps_the_order_of_one_thread_and_gives_memory_bac
     EXPECT_LE(settled_stats().pages_in_use, 1u);
     // Parts of the contents are read, and the rest is freed by `clear`.
     const auto counts = array<word>(2);
-    launch({2, 64}, push_tasks{queue->ref(), 0, 4000, counts.data()});
+    launch({2, 64}, push_tasks<>{queue->ref(), 0, 4000, counts.data()});
     EXPECT_EQ(value_of(counts), 0u);
     const std::uint64_t full = settled_stats().pages_in_use;
-    EXPECT_GE(full, 4000u / 32);
+    EXPECT_GE(full, 4000u / 64);
     launch({2, 64}, pass_in_order{queue->ref(), 0, wrong.data()});
     EXPECT_EQ(*queue->size(), 0u) << "all threads popped until none was left";
-    launch({2, 64}, push_tasks{queue->ref(), 0, 4000, counts.data()});
-    launch({1, 64}, pop_tasks{queue->ref(), 20, nullptr, counts.data() + 1});
+    launch({2, 64}, push_tasks<>{queue->ref(), 0, 4000, counts.data()});
+    launch({1, 64}, pop_tasks<>{queue->ref(), 20, nullptr, counts.data() + 1});
     EXPECT_EQ(value_of(counts, 1), 64u * 20);
     EXPECT_EQ(*queue->size(), 4000u - 64 * 20);
     EXPECT_LT(settled_stats().pages_in_use, full);
@@ -183,27 +196,27 @@ TEST_P(containers_work_queue, a_shortage_refuses_the_rest_and_loses_nothing) {
         return o;
     }());
     // Segments of 512 KiB, or a little more.
-    auto queue = work_queue<task>::create(h(), 1 << 16);
+    auto queue = work_queue<parcel>::create(h(), 512);
     ASSERT_TRUE(queue.ok()) << queue.status();
-    const auto count = static_cast<std::uint32_t>(heap_segments() * segment_bytes / sizeof(task) * 5 / 4);
+    const auto count = static_cast<std::uint32_t>(heap_segments() * segment_bytes / sizeof(parcel) * 5 / 4);
     const auto counts = array<word>(2);
     const auto visits = array<word>(count);
-    launch({8, 128}, push_tasks{queue->ref(), 0, count, counts.data()});
+    launch({8, 128}, push_tasks<parcel>{queue->ref(), 0, count, counts.data()});
     const std::uint32_t refused = value_of(counts);
     EXPECT_NE(refused, 0u);
     EXPECT_EQ(*queue->size(), count - refused);
     EXPECT_GE((count - refused) * std::uint64_t{3}, std::uint64_t{count}) << "a third of what is a little too much";
     EXPECT_TRUE(h().last_failure().has_value());
-    launch({4, 64}, pop_tasks{queue->ref(), count, visits.data(), counts.data() + 1});
+    launch({4, 64}, pop_tasks<parcel>{queue->ref(), count, visits.data(), counts.data() + 1});
     EXPECT_EQ(value_of(counts, 1), count - refused);
     for (const word& w : to_host(visits)) {
         ASSERT_LE(w.load<order::relaxed>(), 1u);
     }
     // There is memory again.
-    launch({1, 64}, push_tasks{queue->ref(), 0, 1000, counts.data()});
+    launch({1, 64}, push_tasks<parcel>{queue->ref(), 0, 1000, counts.data()});
     EXPECT_EQ(value_of(counts), refused);
     EXPECT_EQ(*queue->size(), 1000u);
-    *queue = *work_queue<task>::create(h());
+    *queue = *work_queue<parcel>::create(h());
     expect_empty();
 }
 
@@ -213,7 +226,7 @@ TEST(work_queue, says_which_segments_are_allowed) {
     o.capacity = 16 << 20;
     auto made = heap::create(o);
     ASSERT_TRUE(made.ok());
-    for (const std::uint64_t places : {std::uint64_t{16}, std::uint64_t{100}, std::uint64_t{1} << 21}) {
+    for (const std::uint64_t places : {std::uint64_t{32}, std::uint64_t{100}, std::uint64_t{1} << 21}) {
         const auto queue = work_queue<int>::create(*made, places);
         EXPECT_EQ(queue.status().code(), absl::StatusCode::kInvalidArgument);
         EXPECT_NE(queue.status().message().find("2^20"), std::string::npos);

@@ -94,7 +94,7 @@ constexpr finder finders[] = {
     {fault::drain_sync, "chunk_store", 500},
     {fault::numbers_kept, "array_list", 500},
     {fault::visit_order, "work_queue", 500},
-    {fault::visit_twice, "work_queue", 500},
+    {fault::late_write, "work_queue", 500},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
     {fault::free_check, "any_options", 100},

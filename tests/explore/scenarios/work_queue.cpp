@@ -14,31 +14,49 @@
 namespace orchard::explore {
 namespace {
 
-/// An element whose copies are accesses to plain words.
+/// An element whose accesses in the heap, but not those on stacks, are accesses to a plain word.
 struct queued {
-    queued() { id.set(0); }
-    explicit queued(std::uint64_t i) { id.set(i); }
-    queued(const queued& from) { id.set(from.id.get()); }
+    queued() = default;
+    explicit queued(std::uint64_t id) : id_{id} {}
+    queued(const queued& from) { set(from.get()); }
     queued& operator=(const queued& from) {
-        id.set(from.id.get());
+        set(from.get());
         return *this;
     }
-    simt::plain<std::uint64_t> id;
+    [[nodiscard]] std::uint64_t get() const {
+        return is_shared() ? reinterpret_cast<const simt::plain<std::uint64_t>*>(&id_)->get() : id_;
+    }
+
+    /// The heap of the simulation that runs on this thread.
+    static inline thread_local const heap_world* heap = nullptr;
+
+private:
+    void set(std::uint64_t id) {
+        if (is_shared()) {
+            reinterpret_cast<simt::plain<std::uint64_t>*>(&id_)->set(id);
+        } else {
+            id_ = id;
+        }
+    }
+    [[nodiscard]] bool is_shared() const { return heap->ref.owns(this); }
+
+    std::uint64_t id_ = 0;
 };
 
 void run_work_queue(world& w) {
     // Without a second segment of the heap, chunks and pages of other sizes leave little.
     heap_world heap(w, {.segments = 2, .committed_at_start = 1, .extent = 1, .cache_target = w.s.pick(2)});
+    queued::heap = &heap;
     using queue_ref = work_queue_ref<queued>;
     work_queue_state state{};
     // One place would be enough for few segments at once; a longer ring is never full here.
     std::array<queue_ref::ring_word, 16> ring{};
     w.s.name_words(&state, sizeof(state), "queue", 8);
     w.s.name_words(ring.data(), sizeof(ring), "ring", 8);
-    const queue_ref queue(heap.ref, &state, 5, ring.data(), ring.size());
+    const queue_ref queue(heap.ref, &state, 6, ring.data(), ring.size());
     std::vector<std::uint32_t> popped(1, 0);
     const auto note = [&](const queued& got) {
-        const std::uint64_t id = got.id.get();
+        const std::uint64_t id = got.get();
         heap.s.check(id != 0 && id < popped.size(), absl::StrFormat("an element %d, which nobody has pushed", id));
         heap.s.check(++popped[id] == 1, absl::StrFormat("the element %d for the second time", id));
     };
@@ -78,14 +96,14 @@ void run_work_queue(world& w) {
         heap.s.check(left <= 1, "segments are kept that were read");
         queue.clear();
     });
-    if (w.s.run() && heap.settle({class_of(static_cast<std::uint32_t>(queue_ref::segment_bytes_of(32)))})) {
+    if (w.s.run() && heap.settle({class_of(static_cast<std::uint32_t>(queue_ref::segment_bytes_of(64)))})) {
         heap.check_empty();
     }
 }
 
 const registrar work_queue_scenario{{"work_queue",
                                      "Lanes pass elements to each other; segments that are read are freed meanwhile.",
-                                     {{{3, 2}, {3}}, 6},
+                                     {{{3, 2}, {3}}, 8},
                                      run_work_queue}};
 
 }  // namespace
