@@ -47,8 +47,8 @@ public:
     monotonic_buffer_ref(const heap_ref& heap, monotonic_buffer_state* state, std::uint32_t log_first)
         : heap_{heap}, state_{state}, log_first_{log_first - log_unit} {}
 
-    /// Returns `bytes` bytes, aligned to 16 B, or null. They are free again after `clear`. A size of 0 gives null and is
-    /// no failure; any other null is one, whose reason the heap records: there is no memory, or `bytes` is above
+    /// Returns `bytes` bytes, aligned to 16 B, or null. They are free again after `clear`. A size of 0 gives null and
+    /// is no failure; any other null is one, whose reason the heap records: there is no memory, or `bytes` is above
     /// `largest`. Lanes that call it together get their memory together, or null. A call that needs a chunk while
     /// another thread allocates one waits, and shares a failure of that thread. Cost: an atomic for each group of
     /// lanes, a ballot for each bit of the sizes, a load; `malloc` for the first object of a chunk.

@@ -14,8 +14,8 @@
 ///      segment 1      2           3
 ///     ring        [ - | 1 | 2 | 3 ]                       `x`: left; the segment goes with its last place
 ///
-/// Each place has two visitors: the thread that writes its element, and the one that reads it. Each sets the place's bit
-/// when it comes. The second one finds the bit set:
+/// Each place has two visitors: the thread that writes its element, and the one that reads it. Each sets the place's
+/// bit when it comes. The second one finds the bit set:
 ///
 ///     first      second     the second one
 ///     writer     reader     reads the element
@@ -28,8 +28,8 @@
 ///     push    takes a place (number_word.cuh, which adds segments), writes the element, visits; adds to `ready`
 ///     pop     takes from `ready`, so that there is an element for it; takes places from `head` until a visit finds one
 ///
-/// Of n elements that are ready and not read, n at most are promised to readers, and all lie from `head` on. A reader to
-/// whom one is promised therefore finds one before the tail.
+/// Of n elements that are ready and not read, n at most are promised to readers, and all lie from `head` on. A reader
+/// to whom one is promised therefore finds one before the tail.
 
 #include <cstdint>
 #include <new>
@@ -104,10 +104,11 @@ public:
         }
     }
 
-    /// Copies the next element to `element`, and returns true; false if there is none. It does not wait. Lanes that call
-    /// it together get elements in the order of the lanes. An element that is there may be missed at the moment in which
-    /// other threads find none: a program that must know whether all work is done counts it itself, as an element in
-    /// work may bring further ones. Cost: a load if there is none; else four atomics for each group of lanes, or more.
+    /// Copies the next element to `element`, and returns true; false if there is none. It does not wait. Lanes that
+    /// call it together get elements in the order of the lanes. An element that is there may be missed at the moment in
+    /// which other threads find none: a program that must know whether all work is done counts it itself, as an element
+    /// in work may bring further ones. Cost: a load if there is none; else four atomics for each group of lanes, or
+    /// more.
     ORCHARD_FN bool pop(T& element) const {
         const simt::lane_mask group = group_here();
         std::uint64_t promised = 0;
@@ -188,8 +189,7 @@ private:
     }
     /// Returns the segment of a place that a writer has taken. Relaxed: the address was acquired with the place.
     [[nodiscard]] ORCHARD_INLINE char* segment_of(std::uint64_t place) const {
-        return reinterpret_cast<char*>(
-            ring_[place >> log_places_ & ring_mask_].template load<simt::order::relaxed>());
+        return reinterpret_cast<char*>(ring_[place >> log_places_ & ring_mask_].template load<simt::order::relaxed>());
     }
     [[nodiscard]] ORCHARD_INLINE T* element_at(char* segment, std::uint64_t place) const {
         return reinterpret_cast<T*>(segment + elements_offset(places())) + index_of(place);

@@ -85,7 +85,7 @@ namespace orchard::simt::mutation {
     X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")                                 \
     X(scan_leave, "a scan leaves an index after the first look, although there is a slab")                             \
     X(maker_deadline, "a group waits for ever for a slab whose maker has stopped")                                     \
-    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")  \
+    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")   \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
     X(visit_order, "a visit of a queue's places neither releases nor acquires")                                        \
     X(late_write, "a writer that finds a reader to have been at its place leaves its element there")

@@ -50,8 +50,9 @@ public:
         return made;
     }
 
-    /// Returns the number of elements. Errors: Internal if a kernel was stopped while it added memory to the list, which
-    /// fails all calls from then on but `clear`; those of the copy. Cost: waits for the executor's stream, and a copy.
+    /// Returns the number of elements. Errors: Internal if a kernel was stopped while it added memory to the list,
+    /// which fails all calls from then on but `clear`; those of the copy. Cost: waits for the executor's stream, and a
+    /// copy.
     [[nodiscard]] absl::StatusOr<std::uint64_t> size() const {
         const auto now = this->words();
         return now.ok() ? size_of(*now) : now.status();
@@ -70,8 +71,8 @@ public:
             const std::uint64_t begin = this->ref_.first_of(k);
             const std::span<T> part = left.subspan(begin, std::min(*count, this->ref_.first_of(k + 1)) - begin);
             const auto from = now->segments[k].template load<simt::order::relaxed>();
-            if (absl::Status s = copy_to_host(this->on_, part.data(), reinterpret_cast<const void*>(from),
-                                              part.size_bytes());
+            if (absl::Status s =
+                    copy_to_host(this->on_, part.data(), reinterpret_cast<const void*>(from), part.size_bytes());
                 !s.ok()) {
                 return s;
             }

@@ -27,9 +27,9 @@ struct clear_container {
     }
 };
 
-/// Owns the words of a container, of type `State`, and frees the container's memory at the end. Move-only; one thread of
-/// the host at a time. The heap must outlive it. The kernels of a heap on a GPU are launched here, so that the source
-/// that uses it is one for nvcc then.
+/// Owns the words of a container, of type `State`, and frees the container's memory at the end. Move-only; one thread
+/// of the host at a time. The heap must outlive it. The kernels of a heap on a GPU are launched here, so that the
+/// source that uses it is one for nvcc then.
 template <class State, class Ref>
 class container_base {
 public:
@@ -71,7 +71,8 @@ protected:
         return s.ok() ? absl::StatusOr<State>(copy.front()) : s;
     }
 
-    /// Frees all memory, and the words. What they are needed for is still there: a derived class with more calls it first.
+    /// Frees all memory, and the words. What they are needed for is still there: a derived class with more calls it
+    /// first.
     void release() {
         if (words_.data() != nullptr) {
             (void)clear();

@@ -29,9 +29,9 @@ class work_queue : public detail::container_base<work_queue_state, work_queue_re
 public:
     /// Returns an empty queue, which holds no memory of the heap yet.
     /// @param places  elements of a segment, the unit in which the queue takes and gives back memory: a power of two
-    ///     from 64 to 2^20; 0: as many as take 64 KiB, or more in heaps of more than 32 GiB, whose ring is too long then
-    /// Errors: InvalidArgument; those of `device_array`. Cost on CUDA: two `cudaMalloc`, which may wait for kernels; 8 B
-    /// of the device's memory for each segment that the heap has room for.
+    ///     from 64 to 2^20; 0: as many as take 64 KiB, or more if the ring would have more than 2^20 words
+    /// Errors: InvalidArgument; those of `device_array`. Cost on CUDA: two `cudaMalloc`, which may wait for kernels; 8
+    /// B of the device's memory for each segment that the heap has room for.
     static absl::StatusOr<work_queue> create(const orchard::heap& heap, std::uint64_t places = 0) {
         if (places != 0 && (!std::has_single_bit(places) || places < least_places || places > most_places)) {
             return absl::InvalidArgumentError(absl::StrFormat(
@@ -48,8 +48,9 @@ public:
             return ring.status();
         }
         made.ring_ = *std::move(ring);
-        made.ref_ = work_queue_ref<T>(heap.ref(), made.words_.data(), static_cast<std::uint32_t>(std::countr_zero(chosen)),
-                                      made.ring_.data(), made.ring_.size());
+        made.ref_ =
+            work_queue_ref<T>(heap.ref(), made.words_.data(), static_cast<std::uint32_t>(std::countr_zero(chosen)),
+                              made.ring_.data(), made.ring_.size());
         return made;
     }
     work_queue(work_queue&& other) noexcept = default;
@@ -82,8 +83,8 @@ private:
     }
     static std::uint64_t places_for(std::uint64_t room) {
         std::uint64_t places = least_places;
-        while (places < most_places && (2 * places * sizeof(T) <= std::uint64_t{64} << 10 ||
-                                        ring_length(room, places) > longest_ring)) {
+        while (places < most_places &&
+               (2 * places * sizeof(T) <= std::uint64_t{64} << 10 || ring_length(room, places) > longest_ring)) {
             places *= 2;
         }
         return places;

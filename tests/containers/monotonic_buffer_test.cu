@@ -147,7 +147,8 @@ TEST(monotonic_buffer, says_which_first_chunks_are_allowed) {
     o.capacity = 16 << 20;
     auto made = heap::create(o);
     ASSERT_TRUE(made.ok());
-    for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{2048}, std::uint64_t{5000}, std::uint64_t{4} << 20}) {
+    for (const std::uint64_t first :
+         {std::uint64_t{0}, std::uint64_t{2048}, std::uint64_t{5000}, std::uint64_t{4} << 20}) {
         const auto buffer = monotonic_buffer::create(*made, first);
         EXPECT_EQ(buffer.status().code(), absl::StatusCode::kInvalidArgument);
         EXPECT_NE(buffer.status().message().find("2097152"), std::string::npos);

@@ -301,9 +301,10 @@ block_sum block_runner::sum(lane& l, std::uint64_t value, site where) {
             return {0, value};
         }
         if (live_ != threads) {
-            fail_in_lane(absl::StrFormat("block %d: a thread of the block has ended, and others wait for its value at "
-                                         "%s:%d",
-                                         block_, where.file, where.line));
+            fail_in_lane(
+                absl::StrFormat("block %d: a thread of the block has ended, and others wait for its value at "
+                                "%s:%d",
+                                block_, where.file, where.line));
         }
         pause(l, 0, where);
     }

@@ -158,7 +158,7 @@ private:
     idle_backoff backoff_;
     std::array<warp, max_threads_per_block / warp_size> warps_;
     std::array<std::uint64_t, max_threads_per_block> summed_;  // of `sum`: each thread's value, then the sum before it
-    std::vector<lane> lanes_;  // this and the stacks grow to the largest block seen
+    std::vector<lane> lanes_;                                  // this and the stacks grow to the largest block seen
     std::vector<std::unique_ptr<lane_fiber>> fibers_;
 };
 

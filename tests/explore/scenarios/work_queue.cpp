@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes push elements and pop those of others. Each element that was pushed is popped once, complete, and the memory of
-/// segments that are read goes back to the heap while others still use the queue.
+/// Lanes push elements and pop those of others. Each element that was pushed is popped once, complete, and the memory
+/// of segments that are read goes back to the heap while others still use the queue.
 
 #include <array>
 #include <vector>
