@@ -8,11 +8,11 @@
 /// is one block of the heap. A ring in device memory, not in the heap, has their addresses. A segment all of whose
 /// places are left goes back to the heap.
 ///
-///     head, the next place to read          tail, the next place to write
-///          |                                     |
-///     | x x 6 7 | 8 9 10 11 | 12 13 .  . |       |        places, 4 a segment
-///      segment 1      2           3
-///     ring        [ - | 1 | 2 | 3 ]                       `x`: left; the segment goes with its last place
+///     head, the next place to read: 6        tail, the next place to write: 15
+///
+///     places      | x x 6 7 | 8 9 10 11 | 12 13 14 . |       four a segment; `x`: left
+///     segments         1          2           3             0 went back to the heap with its last place
+///     ring        [ - | 1 | 2 | 3 ]
 ///
 /// Each place has two visitors: the thread that writes its element, and the one that reads it. Each sets the place's
 /// bit when it comes. The second one finds the bit set:

@@ -197,16 +197,16 @@ TEST_P(containers_array_list, deals_ranges_to_warps_and_blocks_and_visits_all) {
     for (std::uint64_t warp = 0; warp < blocks * 4; ++warp) {
         expected += append_together::of_warp(warp);
     }
-    auto all = list->contents();
+    const auto all = list->contents();
     ASSERT_TRUE(all.ok()) << all.status();
     EXPECT_EQ(all->size(), expected);
     EXPECT_THAT(*all, ::testing::Each(1u));
     for (int how = 0; how < 4; ++how) {
         launch({blocks, threads}, add_to_each{list->ref(), how, counts.data() + 1});
     }
-    all = list->contents();
-    ASSERT_TRUE(all.ok()) << all.status();
-    EXPECT_THAT(*all, ::testing::Each(5u));
+    const auto again = list->contents();
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_THAT(*again, ::testing::Each(5u));
     EXPECT_EQ(to_host(counts)[1].load<order::relaxed>(), static_cast<std::uint32_t>(4 * expected * (expected - 1) / 2));
     *list = *array_list<std::uint32_t>::create(h());
     expect_empty();
