@@ -212,19 +212,20 @@ TEST_P(containers_array_list, deals_ranges_to_warps_and_blocks_and_visits_all) {
     expect_empty();
 }
 
+struct leave_early {
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.thread != 3) {
+            (void)simt::sum_in_block(1);
+        }
+    }
+};
+
 TEST(array_list, a_block_whose_thread_has_ended_is_an_error) {
     options o;
     o.device = device_option::emulated;
     o.capacity = 16 << 20;
     auto made = heap::create(o);
     ASSERT_TRUE(made.ok());
-    struct leave_early {
-        ORCHARD_FN void operator()(simt::thread_position at) const {
-            if (at.thread != 3) {
-                (void)simt::sum_in_block(1);
-            }
-        }
-    };
     const simt::launch_result result = simt::launch(made->executor(), {2, 40}, leave_early{});
     EXPECT_FALSE(result.ok);
     EXPECT_NE(result.error.find("array_list_test.cu"), std::string::npos) << result.error;
