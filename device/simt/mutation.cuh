@@ -90,7 +90,10 @@ namespace orchard::simt::mutation {
     X(graph_look, "an edge is looked for before its vertex is locked, so that two calls add it")                       \
     X(graph_in_place, "a row that an open snapshot has is changed in place")                                           \
     X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
-    X(graph_retire, "a run that an open snapshot has is freed when it is replaced")
+    X(graph_retire, "a run that an open snapshot has is freed when it is replaced")  \
+    X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
+    X(visit_order, "a visit of a queue's places neither releases nor acquires")                                        \
+    X(late_write, "a writer that finds a reader to have been at its place leaves its element there")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

@@ -92,6 +92,9 @@ constexpr finder finders[] = {
     {fault::scan_leave, "exact_fit_words", 1000},
     {fault::maker_deadline, "slab_maker_death", 50},
     {fault::drain_sync, "chunk_store", 500},
+    {fault::numbers_kept, "array_list", 500},
+    {fault::visit_order, "work_queue", 500},
+    {fault::late_write, "work_queue", 500},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
     {fault::free_check, "any_options", 100},

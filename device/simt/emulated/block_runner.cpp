@@ -123,6 +123,7 @@ void block_runner::begin_block(std::uint32_t block) {
     rounds_ = 0;
     pause_ns_ = no_hint;
     work_before_ = 0;
+    summands_ = 0;
     scheduler_.reset();
     backoff_.reset();
     for (std::uint32_t first = 0; first < live_; first += warp_size) {
@@ -279,6 +280,35 @@ void block_runner::pause(lane& l, std::uint32_t nanoseconds, site where) {
     scheduler_.add_paused(l.thread);
     release_converging(*l.group);
     suspend(l);
+}
+
+// The last thread to arrive computes the sums. The next results replace no sum that a thread has yet to read: they
+// need all threads, and a thread's own sum is in its own place.
+block_sum block_runner::sum(lane& l, std::uint64_t value, site where) {
+    const std::uint32_t threads = launch_->shape().threads_per_block;
+    const std::uint64_t before = sums_made_;
+    summed_[l.thread] = value;
+    if (++summands_ == threads) {
+        summands_ = 0;
+        ++sums_made_;
+        sum_of_all_ = 0;
+        for (std::uint32_t i = 0; i < threads; ++i) {
+            sum_of_all_ += std::exchange(summed_[i], sum_of_all_);
+        }
+    }
+    while (sums_made_ == before) {
+        if (acts_alone()) {
+            return {0, value};
+        }
+        if (live_ != threads) {
+            fail_in_lane(
+                absl::StrFormat("block %d: a thread of the block has ended, and others wait for its value at "
+                                "%s:%d",
+                                block_, where.file, where.line));
+        }
+        pause(l, 0, where);
+    }
+    return {summed_[l.thread], sum_of_all_};
 }
 
 thread_position block_runner::position_of(const lane& l) const {

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "device/simt/emulated/block_sum.hpp"
 #include "device/simt/emulated/fast_scheduler.hpp"
 #include "device/simt/emulated/hooks.hpp"
 #include "device/simt/emulated/lane_fiber.hpp"
@@ -112,6 +113,8 @@ public:
     lane_mask converge(lane& l, site where);
     /// Lets all other lanes of the block run that can. @param nanoseconds  a hint for `idle_backoff`
     void pause(lane& l, std::uint32_t nanoseconds, site where);
+    /// Waits until all threads of the block have called it, and returns the sums of their values.
+    block_sum sum(lane& l, std::uint64_t value, site where);
     [[nodiscard]] thread_position position_of(const lane& l) const;
 
 private:
@@ -147,11 +150,15 @@ private:
     std::uint32_t rounds_ = 0;       // number of rounds of pauses in this block
     std::uint32_t pause_ns_ = 0;     // shortest hint of the current round
     std::uint64_t work_before_ = 0;  // number of writes and ended lanes when the round began
+    std::uint32_t summands_ = 0;     // number of threads of the block that have called `sum` since its last result
+    std::uint64_t sums_made_ = 0;    // number of results of `sum`
+    std::uint64_t sum_of_all_ = 0;   // the last result
     costs costs_;                    // costs of all blocks run for this launch
     fast_scheduler scheduler_;
     idle_backoff backoff_;
     std::array<warp, max_threads_per_block / warp_size> warps_;
-    std::vector<lane> lanes_;  // this and the stacks grow to the largest block seen
+    std::array<std::uint64_t, max_threads_per_block> summed_;  // of `sum`: each thread's value, then the sum before it
+    std::vector<lane> lanes_;                                  // this and the stacks grow to the largest block seen
     std::vector<std::unique_ptr<lane_fiber>> fibers_;
 };
 

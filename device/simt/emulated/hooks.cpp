@@ -105,6 +105,14 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where) {
     return meet(wait_kind::reduce_max, mask, value, where, value);
 }
 
+block_sum sum_in_block(std::uint64_t value, site where) {
+    if (current_simulation != nullptr) {
+        stop_kernel("a simulation has no sums over blocks");
+    }
+    lane* const l = current_lane;
+    return l == nullptr ? block_sum{0, value} : l->runner->sum(*l, value, where);
+}
+
 // A lane's exception reaches `block_runner::lane_main`, which stops the launch with this text.
 void stop_kernel(const char* why) { throw std::runtime_error(why); }
 

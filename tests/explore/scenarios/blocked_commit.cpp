@@ -12,7 +12,7 @@ namespace orchard::explore {
 namespace {
 
 constexpr std::uint64_t timeout_ns = 500'000;
-constexpr std::uint64_t page = 256 << 10;
+constexpr std::uint64_t blocked_page = 256 << 10;
 constexpr std::uint64_t portion = 600 << 10;
 
 /// Allocates a block, uses it, and frees it, or gets null because nothing can be committed; in time.
@@ -42,7 +42,7 @@ void run_blocked(world& w, bool unzeroed) {
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {
         for (int i = 0; i < w.size.operations; ++i) {
             const std::uint64_t large = w.s.pick(2) == 0 ? 3 * segment_bytes : portion;
-            use(heap, (at.global_thread() + static_cast<std::uint64_t>(i)) % 2 == 0 ? page : large);
+            use(heap, (at.global_thread() + static_cast<std::uint64_t>(i)) % 2 == 0 ? blocked_page : large);
         }
     });
     if (!w.s.run()) {
@@ -72,7 +72,7 @@ void run_blocked(world& w, bool unzeroed) {
                                                    heap.failures(), heap.failures(failure_reason::commit_blocked)));
         heap.give(p, 3 * segment_bytes);
     });
-    if (w.s.run() && heap.settle({class_of(page)})) {
+    if (w.s.run() && heap.settle({class_of(blocked_page)})) {
         heap.check_empty();
     }
 }
