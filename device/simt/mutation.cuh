@@ -85,7 +85,12 @@ namespace orchard::simt::mutation {
     X(leaf_alignment, "a tail serves a block whose alignment is above that of a leaf")                                 \
     X(scan_leave, "a scan leaves an index after the first look, although there is a slab")                             \
     X(maker_deadline, "a group waits for ever for a slab whose maker has stopped")                                     \
-    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")
+    X(drain_sync, "lanes look at the segment cache's levels before they are ordered after the chunk store's chunks")   \
+    X(map_split, "a split of a hash map's bucket moves what it has read before it locked the bucket")                  \
+    X(map_recheck, "an insert into a hash map locks its bucket although it has changed since the key was sought")      \
+    X(map_version, "a find in a hash map does not check that the bucket stayed as it was while it was read")           \
+    X(map_depth, "a find in a hash map does not check that the bucket still has the keys of its hash")                 \
+    X(map_unlock, "a bucket of a hash map is unlocked without releasing what was written")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,
