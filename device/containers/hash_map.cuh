@@ -390,7 +390,7 @@ private:
     }
 
     /// Writes a new key into the locked bucket, which has room or gets `spare` as an overflow block, and unlocks it.
-    ORCHARD_FN static void add(const position& at, const finding& f, const words& wanted, std::uint64_t hash,
+    ORCHARD_INLINE static void add(const position& at, const finding& f, const words& wanted, std::uint64_t hash,
                                node*& spare) {
         std::uint32_t used = header::used(at.head);
         std::uint64_t head = at.head;
@@ -423,7 +423,7 @@ private:
 
     /// Makes room for a key in a full bucket, which is not locked: by the split that is due, or by an overflow block.
     /// Returns false without memory.
-    ORCHARD_FN bool make_room(const position& at, node*& spare) const {
+    ORCHARD_NOINLINE bool make_room(const position& at, node*& spare) const {
         const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
         if (child < state().buckets.template load<order::relaxed>() &&
             child < state().ready.template load<order::acquire>() && split(at, child)) {
@@ -497,7 +497,7 @@ private:
         }
     }
     /// Counts `added` keys. Returns how many buckets the caller is to make, at most `most`; `first` is the first one.
-    ORCHARD_FN std::uint32_t claim(std::uint32_t added, std::uint32_t most, std::uint64_t& first) const {
+    ORCHARD_NOINLINE std::uint32_t claim(std::uint32_t added, std::uint32_t most, std::uint64_t& first) const {
         const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(std::uint64_t{added});
         const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
         const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
@@ -505,9 +505,10 @@ private:
         if (due == 0 || target <= all) {
             return 0;
         }
-        // Twice as many as these keys need, to make up for those that were left out.
+        // Twice as many as these keys need, to make up for those that were left out; as many as can be if many were.
         std::uint64_t splits = target - all;
-        splits = splits < 2 * due ? splits : 2 * due;
+        const std::uint64_t share = splits > all / 8 ? most : 2 * due;
+        splits = splits < share ? splits : share;
         splits = splits < most ? splits : most;
         const std::uint64_t ready = memory_.prepare(all + splits);
         if (ready <= all) {
@@ -520,7 +521,7 @@ private:
 
     /// Makes bucket `b`, unless it cannot be made now: it has no memory yet, or locks are taken again and again. The
     /// splits that come before it are made first if they are missing.
-    ORCHARD_FN void split_for(std::uint64_t b) const {
+    ORCHARD_NOINLINE void split_for(std::uint64_t b) const {
         constexpr int most_attempts = 32;
         if (b >= state().ready.template load<order::acquire>()) {
             return;
@@ -547,7 +548,7 @@ private:
 
     /// Splits the bucket `at`, if it is as it was read: moves half of its keys to bucket `child`, which is ready.
     /// Returns whether it did.
-    ORCHARD_FN bool split(const position& at, std::uint64_t child) const {
+    ORCHARD_NOINLINE bool split(const position& at, std::uint64_t child) const {
         node* spares[2] = {nullptr, nullptr};
         bool done = (at.head & header::locked) == 0;
         if (done && needs_spares(at)) {

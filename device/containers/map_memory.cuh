@@ -113,12 +113,12 @@ public:
         return true;
     }
 
-    /// Tries to make buckets up to `wanted` ready, and some more. Returns how many are. Takes one piece from the heap
+    /// Tries to make buckets up to `wanted` ready, and as many more, up to `pieces_ahead` pieces: a piece takes the heap
+    /// tens of microseconds, in which many keys come. Returns how many buckets are ready. Takes one piece from the heap
     /// at most; other lanes take the others. It never waits for other lanes.
-    ORCHARD_FN std::uint64_t prepare(std::uint64_t wanted) const {
-        const std::uint64_t some_more = wanted / 8;
+    ORCHARD_NOINLINE std::uint64_t prepare(std::uint64_t wanted) const {
         const std::uint64_t most = Shape::pieces_ahead * piece_buckets;
-        wanted += some_more < most ? some_more : most;
+        wanted += wanted < most ? wanted : most;
         std::uint64_t ready = state_->ready.template load<simt::order::relaxed>();
         if (ready >= wanted) {
             return ready;
@@ -144,7 +144,7 @@ public:
 
     /// Returns an overflow block, whose contents are unspecified, or null without memory.
     /// @param list  of the free lists, the one to look at first
-    ORCHARD_FN map_node* take_block(std::uint32_t list) const {
+    ORCHARD_NOINLINE map_node* take_block(std::uint32_t list) const {
         map_node* taken = pop(list);
         if (taken == nullptr) {
             taken = static_cast<map_node*>(heap_.malloc(NodeBytes));
@@ -164,7 +164,7 @@ public:
         return is_too_soon() ? pop(list) : take_block(list);
     }
     /// Puts a block into a free list.
-    ORCHARD_FN void put_block(std::uint32_t list, map_node* block) const {
+    ORCHARD_NOINLINE void put_block(std::uint32_t list, map_node* block) const {
         auto& head = state_->free[list % state_t::free_lists].head;
         std::uint64_t found = head.template load<simt::order::relaxed>();
         do {

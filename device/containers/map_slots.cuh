@@ -145,16 +145,16 @@ struct map_slots {
     }
     ORCHARD_INLINE static K key_of(const words& all) {
         K key;
-        std::memcpy(&key, all.w, sizeof(K));
+        std::memcpy(static_cast<void*>(&key), all.w, sizeof(K));
         return key;
     }
     ORCHARD_INLINE static V value_of(const words& all) {
         V value;
         if constexpr (packed) {
             const auto high = static_cast<std::uint32_t>(all.w[0] >> 32);
-            std::memcpy(&value, &high, sizeof(V));
+            std::memcpy(static_cast<void*>(&value), &high, sizeof(V));
         } else if constexpr (has_value) {
-            std::memcpy(&value, all.w + key_words, sizeof(V));
+            std::memcpy(static_cast<void*>(&value), all.w + key_words, sizeof(V));
         }
         return value;
     }

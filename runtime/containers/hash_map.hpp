@@ -94,7 +94,7 @@ struct copy_map {
 ///     map->size();                                                                  // after the kernel
 ///
 /// `K`, `V`: as `hash_map_ref` says. Memory: with 4 B and 4 B about 16 B for each key at the default load, with 8 B and
-/// 8 B about 29 B; no more is held than 1/8, or 4 MiB, ahead of need.
+/// 8 B about 29 B; beyond that, as much again is held ahead of need, up to 4.5 MiB.
 template <class K, class V>
 class hash_map {
 public:
