@@ -227,17 +227,16 @@ private:
         const std::uint64_t now = at.n->header.template load<order::relaxed>();
         return now == at.head || (!must_be_free(at.head) && (now & ~header::locked) == (at.head & ~header::locked));
     }
-    /// Returns whether a reader must wait for a lock: slots in use may change under it.
+    /// Returns whether a reader must wait for a lock: under it, slots may get other keys than they once had, and a key
+    /// that another reader has just found there must not be missed until the lock is given back.
     ORCHARD_INLINE static bool must_be_free(std::uint64_t head) {
-        return slots::tears || (head & header::chained) != 0;
+        return slots::tears || (head & (header::chained | header::reused)) != 0;
     }
     ORCHARD_INLINE static bool is_blocked(std::uint64_t head) {
         return (head & header::locked) != 0 && must_be_free(head);
     }
-    /// Returns whether a key found in one of the bucket's own slots is there, without another look.
-    ORCHARD_INLINE static bool is_certain(std::uint64_t head) {
-        return !slots::tears && (head & (header::chained | header::reused)) == 0;
-    }
+    /// Returns whether a key found in one of the bucket's own slots is there, without another look at the header.
+    ORCHARD_INLINE static bool is_certain(std::uint64_t head) { return slots::slot_words == 1 && !must_be_free(head); }
 
     /// What a lane has found in a bucket.
     struct finding {
@@ -394,7 +393,7 @@ private:
                                node*& spare) {
         std::uint32_t used = header::used(at.head);
         std::uint64_t head = at.head;
-        if (!is_certain(head) || used == slots::all_slots) {
+        if (must_be_free(head) || used == slots::all_slots) {
             simt::fence<simt::scope::device>();  // as in `remove`: the slot may have had another key
         }
         if (used != slots::all_slots) {
@@ -539,8 +538,9 @@ private:
                 at.n = memory_.bucket(at.bucket);
                 at.head = at.n->header.template load<order::acquire>();
             }
-            if ((at.head & header::locked) != 0 ||
-                !split(at, at.bucket | std::uint64_t{1} << header::depth(at.head))) {
+            // Beyond `b` if another lane has made `b` meanwhile.
+            const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
+            if (child <= b && !split(at, child)) {
                 simt::pause(100);
             }
         }
@@ -585,7 +585,11 @@ private:
         if ((at.head & header::chained) == 0) {
             return false;
         }
-        node* const block = node::at(at.n->next.template load<order::acquire>());
+        const std::uint64_t address = at.n->next.template load<order::acquire>();
+        if (address == 0) {
+            return false;  // the bucket has changed; its lock cannot be taken
+        }
+        node* const block = node::at(address);
         if (block->next.template load<order::relaxed>() != 0) {
             return true;
         }
