@@ -92,6 +92,11 @@ constexpr finder finders[] = {
     {fault::scan_leave, "exact_fit_words", 1000},
     {fault::maker_deadline, "slab_maker_death", 50},
     {fault::drain_sync, "chunk_store", 500},
+    {fault::map_split, "hash_map", 5000},
+    {fault::map_recheck, "hash_map", 5000},
+    {fault::map_version, "hash_map", 5000},
+    {fault::map_depth, "hash_map", 5000},
+    {fault::map_unlock, "hash_map_words", 5000},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
     {fault::free_check, "any_options", 100},
