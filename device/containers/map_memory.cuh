@@ -30,10 +30,10 @@ struct hash_map_state {
     static constexpr std::uint64_t in_making = 1;
 
     // Read by every call.
-    simt::device_word<std::uint64_t> buckets;  ///< that are there, or that a lane is about to make
-    simt::device_word<std::uint64_t> ready;    ///< buckets that have memory
-    simt::device_word<std::uint64_t> retry_at; ///< the time before which no piece is asked for; 0: any time
-    simt::device_word<std::uint64_t> blocks;   ///< overflow blocks taken from the heap
+    simt::device_word<std::uint64_t> buckets;   ///< that are there, or that a lane is about to make
+    simt::device_word<std::uint64_t> ready;     ///< buckets that have memory
+    simt::device_word<std::uint64_t> retry_at;  ///< the time before which no piece is asked for; 0: any time
+    simt::device_word<std::uint64_t> blocks;    ///< overflow blocks taken from the heap
     std::uint64_t apart0[12];
     simt::device_word<std::uint64_t> keys;
     std::uint64_t apart1[15];
@@ -113,9 +113,9 @@ public:
         return true;
     }
 
-    /// Tries to make buckets up to `wanted` ready, and as many more, up to `pieces_ahead` pieces: a piece takes the heap
-    /// tens of microseconds, in which many keys come. Returns how many buckets are ready. Takes one piece from the heap
-    /// at most; other lanes take the others. It never waits for other lanes.
+    /// Tries to make buckets up to `wanted` ready, and as many more, up to `pieces_ahead` pieces: a piece takes the
+    /// heap tens of microseconds, in which many keys come. Returns how many buckets are ready. Takes one piece from the
+    /// heap at most; other lanes take the others. It never waits for other lanes.
     ORCHARD_NOINLINE std::uint64_t prepare(std::uint64_t wanted) const {
         const std::uint64_t most = Shape::pieces_ahead * piece_buckets;
         wanted += wanted < most ? wanted : most;
@@ -160,9 +160,7 @@ public:
         return taken;
     }
     /// The same for a call that can do without: does not ask the heap shortly after a failure.
-    ORCHARD_FN map_node* take_spare(std::uint32_t list) const {
-        return is_too_soon() ? pop(list) : take_block(list);
-    }
+    ORCHARD_FN map_node* take_spare(std::uint32_t list) const { return is_too_soon() ? pop(list) : take_block(list); }
     /// Puts a block into a free list.
     ORCHARD_NOINLINE void put_block(std::uint32_t list, map_node* block) const {
         auto& head = state_->free[list % state_t::free_lists].head;

@@ -94,9 +94,10 @@ template <class K, class V, std::uint32_t Most = map_header::max_slots>
 struct map_slots {
     static_assert(std::is_trivially_copyable_v<K> && std::is_trivially_copyable_v<V>,
                   "keys and values of a hash map are copied as bytes");
-    static_assert(std::has_unique_object_representations_v<K>,
-                  "keys of a hash map are compared as bytes: a key must have no padding, and floating-point numbers are "
-                  "no keys; use an integer with the same bits");
+    static_assert(
+        std::has_unique_object_representations_v<K>,
+        "keys of a hash map are compared as bytes: a key must have no padding, and floating-point numbers are "
+        "no keys; use an integer with the same bits");
 
     static_assert(std::is_default_constructible_v<K> && std::is_default_constructible_v<V>);
 
@@ -159,9 +160,7 @@ struct map_slots {
         return value;
     }
     /// Returns the words of the key alone.
-    ORCHARD_INLINE static std::uint64_t key_part(std::uint64_t word) {
-        return packed ? word & 0xffffffffu : word;
-    }
+    ORCHARD_INLINE static std::uint64_t key_part(std::uint64_t word) { return packed ? word & 0xffffffffu : word; }
     ORCHARD_INLINE static bool same_key(const words& a, const words& b) {
         bool same = key_part(a.w[0]) == key_part(b.w[0]);
         for (std::uint32_t i = 1; i < key_words; ++i) {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "device/containers/hash_map.cuh"
+#include "device/containers/hash_set.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
 
@@ -55,7 +55,9 @@ struct free_chains {
 template <class Map>
 struct free_pieces {
     Map map;
-    ORCHARD_FN void operator()(simt::thread_position at) const { map.memory().free_all(at.thread, at.threads_per_block); }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        map.memory().free_all(at.thread, at.threads_per_block);
+    }
 };
 template <class Map>
 struct forget_map {
@@ -101,7 +103,8 @@ public:
     using ref_type = hash_map_ref<K, V>;
 
     /// Returns an empty map, which has 32 buckets.
-    /// @param load  the share of the slots that have keys when the map grows, in percent, 10 to 95. A bucket whose slots
+    /// @param load  the share of the slots that have keys when the map grows, in percent, 10 to 95. A bucket whose
+    /// slots
     ///     are all used gets overflow blocks, which cost time: at 70 % they are few.
     /// Errors: InvalidArgument; ResourceExhausted if the heap has no memory; those of `device_array` and of a launch.
     /// Cost on CUDA: a `cudaMalloc`, which may wait for kernels, and a kernel.
@@ -161,16 +164,16 @@ public:
         return all;
     }
     /// Removes all keys and gives the memory back to the heap. No kernel may use the map meanwhile. Errors:
-    /// ResourceExhausted if the heap has no memory for an empty map, which cannot be used then; those of a launch. Cost:
-    /// four kernels.
+    /// ResourceExhausted if the heap has no memory for an empty map, which cannot be used then; those of a launch.
+    /// Cost: four kernels.
     absl::Status clear() {
         if (absl::Status s = free_memory(); !s.ok()) {
             return s;
         }
         return begin();
     }
-    /// Returns all keys with their values, in no order. Errors: those of `size`, of memory for a copy on the device, and
-    /// of a launch.
+    /// Returns all keys with their values, in no order. Errors: those of `size`, of memory for a copy on the device,
+    /// and of a launch.
     [[nodiscard]] absl::StatusOr<std::vector<std::pair<K, V>>> contents() const {
         const auto count = size();
         if (!count.ok()) {
@@ -188,17 +191,16 @@ public:
                 return s;
             }
         }
-        const simt::launch_result done = simt::launch(
-            on_, simt::grid_for(buckets_of(*count)),
-            detail::copy_map<ref_type, K, V>{ref_, next->data(), keys->data(), values->data(), *count});
+        const simt::launch_result done =
+            simt::launch(on_, simt::grid_for(buckets_of(*count)),
+                         detail::copy_map<ref_type, K, V>{ref_, next->data(), keys->data(), values->data(), *count});
         if (!done.ok) {
             return to_status(done);
         }
         std::vector<simt::device_word<std::uint64_t>> found(1);
         std::vector<K> all_keys(*count);
         std::vector<V> all_values(*count);
-        for (const absl::Status& s :
-             {next->download(found), keys->download(all_keys), values->download(all_values)}) {
+        for (const absl::Status& s : {next->download(found), keys->download(all_keys), values->download(all_values)}) {
             if (!s.ok()) {
                 return s;
             }
@@ -237,10 +239,10 @@ private:
         if (!all.ok()) {
             return all.status();
         }
-        return all->buckets_ready != 0 ? absl::OkStatus()
-                                       : absl::ResourceExhaustedError(absl::StrFormat(
-                                             "the heap has no memory for an empty map of %d B",
-                                             32 * device::map_slots<K, V>::node_bytes));
+        return all->buckets_ready != 0
+                   ? absl::OkStatus()
+                   : absl::ResourceExhaustedError(absl::StrFormat("the heap has no memory for an empty map of %d B",
+                                                                  32 * device::map_slots<K, V>::node_bytes));
     }
     absl::Status free_memory() {
         const auto all = statistics();
@@ -262,8 +264,8 @@ private:
     simt::executor on_{};
 };
 
-/// Owns a hash set in a heap: a hash map of keys without values. All that `hash_map` says holds. Memory: with keys of up
-/// to 8 B about 14 B for each key.
+/// Owns a hash set in a heap: a hash map of keys without values. All that `hash_map` says holds. Memory: with keys of
+/// up to 8 B about 14 B for each key.
 template <class K>
 class hash_set {
     using map_type = hash_map<K, no_value>;

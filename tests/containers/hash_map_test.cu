@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `hash_map`, `hash_set`: what calls return and what the map then holds is what a map of the host says, while it grows a
-// thousandfold, ages, and runs out of memory.
+// `hash_map`, `hash_set`: what calls return and what the map then holds is what a map of the host says, while it grows
+// a thousandfold, ages, and runs out of memory.
 
 #include "runtime/containers/hash_map.hpp"
 
@@ -431,7 +431,8 @@ TEST_P(containers_hash_map, a_shortage_is_a_result_and_can_be_tried_again) {
     ASSERT_TRUE(map.ok()) << map.status();
     const auto counts = array<word>(3);
     // A third more than the heap has bytes.
-    const auto each = static_cast<std::uint32_t>(heap_segments() * segment_bytes * 4 / 3 / sizeof(huge_value) / 128) + 1;
+    const auto each =
+        static_cast<std::uint32_t>(heap_segments() * segment_bytes * 4 / 3 / sizeof(huge_value) / 128) + 1;
     std::uint64_t size = 0;
     for (int round = 0; round < 2; ++round) {
         launch({2, 64}, fill_map{map->ref(), 0, each, counts.data(), counts.data() + 1, counts.data() + 2});

@@ -36,8 +36,7 @@ class map_world {
     using map_type = hash_map_ref<Number, Number, small_map_shape>;
 
 public:
-    map_world(world& w, heap_world& heap)
-        : w_{w}, heap_{heap}, map_{heap.ref, &state_, small_map_buckets_per_key} {}
+    map_world(world& w, heap_world& heap) : w_{w}, heap_{heap}, map_{heap.ref, &state_, small_map_buckets_per_key} {}
 
     bool begin() {
         w_.s.add_kernel({{1}}, [&](simt::thread_position) {
@@ -71,9 +70,8 @@ public:
     bool end() {
         w_.s.add_kernel({{1}}, [&](simt::thread_position) {
             std::map<Number, Number> held;
-            map_.for_each(0, 1, [&](Number k, Number v) {
-                w_.s.check(held.emplace(k, v).second, "a key is in the map twice");
-            });
+            map_.for_each(
+                0, 1, [&](Number k, Number v) { w_.s.check(held.emplace(k, v).second, "a key is in the map twice"); });
             for (int i = 0; i < lasting_keys; ++i) {
                 expected_.emplace(key(50 + i), value_of(key(50 + i)));
             }
