@@ -67,6 +67,7 @@ class hash_map_ref : device::map_growth<K, V, Shape> {
     using typename base::order;
     using typename base::position;
     using typename base::slots;
+    using typename base::split_result;
     using typename base::words;
 
 public:
@@ -193,7 +194,9 @@ private:
                 if (locked) {
                     unlock(at.n, at.head);
                 }
-                done = !make_room(at, spare);
+                const room more = make_room(*this, at);
+                spare = more.block;
+                done = !more.is_there;
             } else if (f.at == nullptr) {
                 add(at, f, wanted, hash, spare);
                 result = map_result::inserted;
@@ -252,16 +255,27 @@ private:
         unlock(at.n, header::next(head, used));
     }
 
-    /// Makes room for a key in a full bucket, which is not locked: by the split that is due, or by an overflow block.
-    /// Returns false without memory.
-    ORCHARD_NOINLINE bool make_room(const position& at, node*& spare) const {
+    /// What a full bucket gets.
+    struct room {
+        node* block = nullptr;
+        bool is_there = false;  ///< false: there is no memory
+    };
+    /// Makes room for a key in a full bucket, which is not locked: by the split that is due, or by an overflow block,
+    /// which it returns.
+    ORCHARD_NOINLINE static room make_room(hash_map_ref m, position at) {
         const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
-        if (child < state().buckets.template load<order::relaxed>() &&
-            child < state().ready.template load<order::acquire>() && this->split(at, child)) {
-            return true;
+        room made;
+        if (child < m.state().buckets.template load<order::relaxed>() &&
+            child < m.state().ready.template load<order::acquire>()) {
+            const split_result result = m.split(at, child);
+            made.is_there = result == split_result::done ||
+                            (result == split_result::lacks_blocks && m.memory_.stock(list_of(child)));
         }
-        spare = memory_.take_block(list_of(at.bucket));
-        return spare != nullptr;
+        if (!made.is_there) {
+            made.block = m.memory_.take_block(list_of(at.bucket));
+            made.is_there = made.block != nullptr;
+        }
+        return made;
     }
 
     /// Removes a key. Returns whether it was there. `freed` gets a block that the bucket does not need any more.

@@ -48,98 +48,121 @@ protected:
         if (with == 0) {
             return;
         }
-        std::uint64_t first = 0;
-        std::uint32_t splits = 0;
+        due_splits mine;
         if (device::is_leader(group)) {
-            splits = claim(static_cast<std::uint32_t>(simt::popcount(with)),
-                           static_cast<std::uint32_t>(simt::popcount(group)), first);
+            const auto added = static_cast<std::uint64_t>(simt::popcount(with));
+            const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
+            const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
+            const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
+            const std::uint64_t all = state().buckets.template load<order::relaxed>();
+            if (due != 0 && target > all) {
+                mine = claim(*this, target - all, due, static_cast<std::uint32_t>(simt::popcount(group)));
+            }
         }
-        splits = device::from_leader(group, splits);
-        if (splits == 0) {
+        const std::uint32_t count = device::from_leader(group, mine.count);
+        if (count == 0) {
             return;
         }
-        first = device::from_leader(group, first);
+        const std::uint64_t first = device::from_leader(group, mine.first);
         const auto rank = static_cast<std::uint32_t>(simt::rank_in(group));
-        if (rank < splits) {
-            split_for(first + rank);
+        if (rank < count) {
+            split_for(*this, first + rank);
         }
     }
-    /// Counts `added` keys. Returns how many buckets the caller is to make, at most `most`; `first` is the first one.
-    ORCHARD_NOINLINE std::uint32_t claim(std::uint32_t added, std::uint32_t most, std::uint64_t& first) const {
-        const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(std::uint64_t{added});
-        const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
-        const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
-        const std::uint64_t all = state().buckets.template load<order::relaxed>();
-        if (due == 0 || target <= all) {
-            return 0;
-        }
+    /// Buckets that a group makes.
+    struct due_splits {
+        std::uint64_t first = 0;
+        std::uint32_t count = 0;
+    };
+    /// Returns the buckets that the caller is to make, at most `most`.
+    /// @param lacking  buckets that are due and not there
+    /// @param due      those of them that the caller's keys make due
+    ORCHARD_NOINLINE static due_splits claim(map_growth m, std::uint64_t lacking, std::uint64_t due,
+                                             std::uint32_t most) {
+        const std::uint64_t all = m.state().buckets.template load<order::relaxed>();
         // Twice as many as these keys need, to make up for those that were left out; as many as can be if many were.
-        std::uint64_t splits = target - all;
-        const std::uint64_t share = splits > all / 8 ? most : 2 * due;
-        splits = splits < share ? splits : share;
+        std::uint64_t splits = lacking > all / 8 ? most : 2 * due;
+        splits = splits < lacking ? splits : lacking;
         splits = splits < most ? splits : most;
-        const std::uint64_t ready = memory_.prepare(all + splits);
+        const std::uint64_t ready = m.memory_.prepare(all + splits);
         if (ready <= all) {
-            return 0;
+            return {};
         }
         splits = splits < ready - all ? splits : ready - all;
-        first = state().buckets.template fetch_add<order::relaxed>(splits);
-        return static_cast<std::uint32_t>(splits);
+        due_splits mine;
+        mine.first = m.state().buckets.template fetch_add<order::relaxed>(splits);
+        mine.count = static_cast<std::uint32_t>(splits);
+        return mine;
     }
 
     /// Makes bucket `b`, unless it cannot be made now: it has no memory yet, or locks are taken again and again. The
     /// splits that come before it are made first if they are missing.
-    ORCHARD_NOINLINE void split_for(std::uint64_t b) const {
+    ORCHARD_NOINLINE static void split_for(map_growth m, std::uint64_t b) {
         constexpr int most_attempts = 32;
-        if (b >= state().ready.template load<order::acquire>()) {
+        if (b >= m.state().ready.template load<order::acquire>()) {
             return;
         }
         for (int i = 0; i < most_attempts; ++i) {
             position at;
             at.bucket = b;
-            at.n = memory_.bucket(b);
+            at.n = m.memory_.bucket(b);
             at.head = at.n->header.template load<order::acquire>();
             if (header::depth(at.head) != 0) {
                 return;
             }
             while (header::depth(at.head) == 0) {
                 at.bucket = parent_of(at.bucket);
-                at.n = memory_.bucket(at.bucket);
+                at.n = m.memory_.bucket(at.bucket);
                 at.head = at.n->header.template load<order::acquire>();
             }
             // Beyond `b` if another lane has made `b` meanwhile.
             const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
-            if (child <= b && !split(at, child)) {
+            const split_result result = child <= b ? m.split(at, child) : split_result::changed;
+            if (result == split_result::changed) {
                 simt::pause(100);
+            } else if (result == split_result::lacks_blocks && !m.memory_.stock(list_of(child))) {
+                return;
             }
         }
     }
 
-    /// Splits the bucket `at`, if it is as it was read: moves half of its keys to bucket `child`, which is ready.
-    /// Returns whether it did.
-    ORCHARD_NOINLINE bool split(const position& at, std::uint64_t child) const {
+    enum class split_result : std::uint32_t {
+        done,
+        changed,       ///< the bucket is not as it was read, or locked
+        lacks_blocks,  ///< the free list has too few blocks (`map_memory::stock`)
+    };
+    /// Splits the bucket `at`, if it is as it was read: moves half of its keys to bucket `child`, which is ready. It
+    /// does not ask the heap: what is called below `malloc` needs registers, which all who call a split would hold.
+    ORCHARD_INLINE split_result split(const position& at, std::uint64_t child) const {
+        return split_by(*this, at, child);
+    }
+    ORCHARD_NOINLINE static split_result split_by(map_growth m, position at, std::uint64_t child) {
         node* spares[2] = {nullptr, nullptr};
-        bool done = (at.head & header::locked) == 0;
-        if (done && needs_spares(at)) {
-            spares[0] = memory_.take_spare(list_of(child));
-            spares[1] = spares[0] != nullptr ? memory_.take_spare(list_of(child)) : nullptr;
+        if ((at.head & header::locked) != 0) {
+            return split_result::changed;
+        }
+        bool done = true;
+        if (needs_spares(at)) {
+            spares[0] = m.memory_.take_free(list_of(child));
+            spares[1] = spares[0] != nullptr ? m.memory_.take_free(list_of(child)) : nullptr;
             done = spares[1] != nullptr;
         }
+        const bool lacks_blocks = !done;
         done = done && lock_to_split(at);
         if (done && (at.head & header::chained) == 0) {
-            divide(at, memory_.bucket(child));
+            divide(at, m.memory_.bucket(child));
         } else if (done) {
-            divider(at, memory_.bucket(child), spares).run();
+            divider(at, m.memory_.bucket(child), spares).run();
         }
         // The blocks that were not needed, chained by their `next`.
         for (node* const begin : spares) {
             for (node* n = begin; n != nullptr;) {
                 const std::uint64_t next = done ? n->next.template load<order::relaxed>() : 0;
-                memory_.put_block(list_of(child), n);
+                m.memory_.put_block(list_of(child), n);
                 n = next != 0 ? node::at(next) : nullptr;
             }
         }
-        return done;
+        return done ? split_result::done : lacks_blocks ? split_result::lacks_blocks : split_result::changed;
     }
     ORCHARD_INLINE static bool lock_to_split(const position& at) {
         std::uint64_t expected = at.head;

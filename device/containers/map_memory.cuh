@@ -63,7 +63,8 @@ struct map_shape {
     static constexpr std::uint64_t pieces_ahead = 8;  ///< that are made before they are needed, at most
 };
 
-/// The memory of one map. Trivially copyable.
+/// The memory of one map. Trivially copyable, and small: functions that are not inlined take it by value. A copy of the
+/// heap's view, which is large, would lie in the memory of each thread.
 template <class Shape, std::uint32_t NodeBytes>
 class map_memory {
     using state_t = hash_map_state;
@@ -74,9 +75,9 @@ class map_memory {
 
 public:
     map_memory() = default;
-    map_memory(const heap_ref& heap, hash_map_state* state) : heap_{heap}, state_{state} {}
+    map_memory(const heap_ref& heap, hash_map_state* state) : view_{heap.view().self}, state_{state} {}
 
-    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return heap_; }
+    [[nodiscard]] ORCHARD_INLINE heap_ref heap() const { return heap_ref(*view_); }
     [[nodiscard]] ORCHARD_INLINE hash_map_state& state() const { return *state_; }
 
     /// Returns bucket `b`, which is less than a value of `ready` that the caller has acquired.
@@ -116,80 +117,38 @@ public:
     /// Tries to make buckets up to `wanted` ready, and as many more, up to `pieces_ahead` pieces: a piece takes the
     /// heap tens of microseconds, in which many keys come. Returns how many buckets are ready. Takes one piece from the
     /// heap at most; other lanes take the others. It never waits for other lanes.
-    ORCHARD_NOINLINE std::uint64_t prepare(std::uint64_t wanted) const {
-        const std::uint64_t most = Shape::pieces_ahead * piece_buckets;
-        wanted += wanted < most ? wanted : most;
-        std::uint64_t ready = state_->ready.template load<simt::order::relaxed>();
-        if (ready >= wanted) {
-            return ready;
-        }
-        ready = publish();
-        if (ready >= wanted || is_too_soon()) {
-            return ready;
-        }
-        for (std::uint64_t b = ready; b < wanted; b = end_of_piece(b)) {
-            simt::device_word<std::uint64_t>* const word = word_of(b);
-            if (word == nullptr) {
-                break;  // another lane makes the directory, or there is no memory for it
-            }
-            if (word->template load<simt::order::relaxed>() == state_t::none) {
-                if (!make_piece(b)) {
-                    break;
-                }
-                return publish();
-            }
-        }
-        return ready;
-    }
+    ORCHARD_INLINE std::uint64_t prepare(std::uint64_t wanted) const { return prepare_by(*this, wanted); }
 
     /// Returns an overflow block, whose contents are unspecified, or null without memory.
     /// @param list  of the free lists, the one to look at first
-    ORCHARD_NOINLINE map_node* take_block(std::uint32_t list) const {
-        map_node* taken = pop(list);
-        if (taken == nullptr) {
-            taken = static_cast<map_node*>(heap_.malloc(NodeBytes));
-            if (taken != nullptr) {
-                (void)state_->blocks.template fetch_add<simt::order::relaxed>(1);
-            } else {
-                note(false);
-            }
-        }
-        for (std::uint32_t i = 1; taken == nullptr && i < state_t::free_lists; ++i) {
-            taken = pop(list + i);
-        }
-        return taken;
-    }
-    /// The same for a call that can do without: does not ask the heap shortly after a failure.
-    ORCHARD_FN map_node* take_spare(std::uint32_t list) const { return is_too_soon() ? pop(list) : take_block(list); }
+    ORCHARD_INLINE map_node* take_block(std::uint32_t list) const { return take_block_by(*this, list); }
+    /// Returns a block of one free list; null if it has none.
+    [[nodiscard]] ORCHARD_FN map_node* take_free(std::uint32_t list) const { return pop(list); }
+    /// Puts two blocks of the heap into a free list. Returns false without memory, and shortly after a failure: for
+    /// calls that can do without. Cost: two calls of `malloc`.
+    ORCHARD_INLINE bool stock(std::uint32_t list) const { return stock_by(*this, list); }
     /// Puts a block into a free list.
-    ORCHARD_NOINLINE void put_block(std::uint32_t list, map_node* block) const {
-        auto& head = state_->free[list % state_t::free_lists].head;
-        std::uint64_t found = head.template load<simt::order::relaxed>();
-        do {
-            block->next.template store<simt::order::relaxed>(address_of(found));
-            // Releases `next` to the lane that pops the block.
-        } while (!head.template compare_exchange<simt::order::acq_rel>(found, tagged(block->address(), found)));
-    }
+    ORCHARD_INLINE void put_block(std::uint32_t list, map_node* block) const { put_block_by(*this, list, block); }
 
     /// Frees the pieces of an empty map, all directories, and the free blocks: the threads of one warp, which have the
     /// numbers 0 to `threads` - 1, while nobody else uses the map. Afterwards, one thread calls `forget`.
     ORCHARD_FN void free_all(std::uint32_t thread, std::uint32_t threads) const {
         for (std::uint32_t i = thread; i < state_t::free_lists; i += threads) {
             for (map_node* n = pop(i); n != nullptr; n = pop(i)) {
-                heap_.free(n);
+                heap().free(n);
             }
         }
         for (std::uint32_t h = first_directory; h < state_t::max_roots; ++h) {
             const std::uint64_t entries = state_->root[h].template load<simt::order::relaxed>();
             for (std::uint64_t i = thread; entries > state_t::in_making && i >> (h - first_directory) == 0;
                  i += threads) {
-                heap_.free(pointer(directory(entries)[i].template load<simt::order::relaxed>()));
+                heap().free(pointer(directory(entries)[i].template load<simt::order::relaxed>()));
             }
         }
     }
     ORCHARD_FN void forget() const {
         for (auto& word : state_->root) {
-            heap_.free(pointer(word.template load<simt::order::relaxed>()));
+            heap().free(pointer(word.template load<simt::order::relaxed>()));
             word.template store<simt::order::relaxed>(0);
         }
         state_->buckets.template store<simt::order::relaxed>(0);
@@ -207,6 +166,63 @@ private:
         return word > state_t::in_making ? reinterpret_cast<void*>(word) : nullptr;
     }
     ORCHARD_INLINE static word_t* directory(std::uint64_t address) { return simt::global_pointer<word_t>(address); }
+
+    // The functions above that are not inlined.
+    ORCHARD_NOINLINE static std::uint64_t prepare_by(map_memory m, std::uint64_t wanted) {
+        const std::uint64_t most = Shape::pieces_ahead * piece_buckets;
+        wanted += wanted < most ? wanted : most;
+        std::uint64_t ready = m.state_->ready.template load<simt::order::relaxed>();
+        if (ready >= wanted) {
+            return ready;
+        }
+        ready = m.publish();
+        if (ready >= wanted || m.is_too_soon()) {
+            return ready;
+        }
+        for (std::uint64_t b = ready; b < wanted; b = end_of_piece(b)) {
+            simt::device_word<std::uint64_t>* const word = m.word_of(b);
+            if (word == nullptr) {
+                break;  // another lane makes the directory, or there is no memory for it
+            }
+            if (word->template load<simt::order::relaxed>() == state_t::none) {
+                if (!m.make_piece(b)) {
+                    break;
+                }
+                return m.publish();
+            }
+        }
+        return ready;
+    }
+
+    ORCHARD_NOINLINE static map_node* take_block_by(map_memory m, std::uint32_t list) {
+        map_node* taken = m.pop(list);
+        if (taken == nullptr) {
+            taken = m.ask_for_block();
+        }
+        for (std::uint32_t i = 1; taken == nullptr && i < state_t::free_lists; ++i) {
+            taken = m.pop(list + i);
+        }
+        return taken;
+    }
+    ORCHARD_NOINLINE static bool stock_by(map_memory m, std::uint32_t list) {
+        bool done = !m.is_too_soon();
+        for (int i = 0; i < 2 && done; ++i) {
+            map_node* const block = m.ask_for_block();
+            done = block != nullptr;
+            if (done) {
+                m.put_block(list, block);
+            }
+        }
+        return done;
+    }
+    ORCHARD_NOINLINE static void put_block_by(map_memory m, std::uint32_t list, map_node* block) {
+        auto& head = m.state_->free[list % state_t::free_lists].head;
+        std::uint64_t found = head.template load<simt::order::relaxed>();
+        do {
+            block->next.template store<simt::order::relaxed>(address_of(found));
+            // Releases `next` to the lane that pops the block.
+        } while (!head.template compare_exchange<simt::order::acq_rel>(found, tagged(block->address(), found)));
+    }
 
     /// Returns the word that names the piece of bucket `b`, which no directory or a directory that is there has.
     [[nodiscard]] ORCHARD_INLINE word_t* entry(std::uint64_t b) const {
@@ -241,7 +257,7 @@ private:
         auto& word = state_->root[first_directory + high];
         std::uint64_t found = word.template load<simt::order::acquire>();
         if (found == state_t::none && word.template compare_exchange<simt::order::acquire>(found, state_t::in_making)) {
-            auto* const entries = static_cast<word_t*>(heap_.malloc(sizeof(word_t) << high));
+            auto* const entries = static_cast<word_t*>(heap().malloc(sizeof(word_t) << high));
             for (std::uint64_t i = 0; entries != nullptr && i >> high == 0; ++i) {
                 entries[i].template store<simt::order::relaxed>(state_t::none);
             }
@@ -260,7 +276,7 @@ private:
             return word != nullptr;
         }
         const std::uint64_t count = b >> log_piece != 0 ? piece_buckets : end_of_piece(b) - first_of_piece(b);
-        const auto address = reinterpret_cast<std::uint64_t>(heap_.malloc(count * NodeBytes));
+        const auto address = reinterpret_cast<std::uint64_t>(heap().malloc(count * NodeBytes));
         for (std::uint64_t i = 0; address != 0 && i < count; ++i) {
             map_node::at(address + i * NodeBytes)->header.template store<simt::order::relaxed>(0);
         }
@@ -308,6 +324,16 @@ private:
         return word->template load<simt::order::acquire>() > state_t::in_making;
     }
 
+    [[nodiscard]] ORCHARD_FN map_node* ask_for_block() const {
+        auto* const block = static_cast<map_node*>(heap().malloc(NodeBytes));
+        if (block != nullptr) {
+            (void)state_->blocks.template fetch_add<simt::order::relaxed>(1);
+        } else {
+            note(false);
+        }
+        return block;
+    }
+
     /// After a failure no lane asks for a piece or a directory for a while: each would wait for the host.
     ORCHARD_FN void note(bool found) const {
         constexpr std::uint64_t patience_ns = 5'000'000;
@@ -338,7 +364,7 @@ private:
         return nullptr;
     }
 
-    heap_ref heap_;
+    const heap_view* view_ = nullptr;
     hash_map_state* state_ = nullptr;
 };
 
