@@ -257,7 +257,7 @@ private:
         auto& word = state_->root[first_directory + high];
         std::uint64_t found = word.template load<simt::order::acquire>();
         if (found == state_t::none && word.template compare_exchange<simt::order::acquire>(found, state_t::in_making)) {
-            auto* const entries = static_cast<word_t*>(heap().malloc(sizeof(word_t) << high));
+            auto* const entries = static_cast<word_t*>(take(sizeof(word_t) << high));
             for (std::uint64_t i = 0; entries != nullptr && i >> high == 0; ++i) {
                 entries[i].template store<simt::order::relaxed>(state_t::none);
             }
@@ -276,7 +276,7 @@ private:
             return word != nullptr;
         }
         const std::uint64_t count = b >> log_piece != 0 ? piece_buckets : end_of_piece(b) - first_of_piece(b);
-        const auto address = reinterpret_cast<std::uint64_t>(heap().malloc(count * NodeBytes));
+        const auto address = reinterpret_cast<std::uint64_t>(take(count * NodeBytes));
         for (std::uint64_t i = 0; address != 0 && i < count; ++i) {
             map_node::at(address + i * NodeBytes)->header.template store<simt::order::relaxed>(0);
         }
@@ -324,8 +324,12 @@ private:
         return word->template load<simt::order::acquire>() > state_t::in_making;
     }
 
+    /// Returns memory of the heap, or null. Not inlined: `malloc` has a thousand instructions.
+    [[nodiscard]] ORCHARD_INLINE void* take(std::uint64_t bytes) const { return take_by(*this, bytes); }
+    ORCHARD_NOINLINE static void* take_by(map_memory m, std::uint64_t bytes) { return m.heap().malloc(bytes); }
+
     [[nodiscard]] ORCHARD_FN map_node* ask_for_block() const {
-        auto* const block = static_cast<map_node*>(heap().malloc(NodeBytes));
+        auto* const block = static_cast<map_node*>(take(NodeBytes));
         if (block != nullptr) {
             (void)state_->blocks.template fetch_add<simt::order::relaxed>(1);
         } else {
