@@ -95,8 +95,8 @@ struct copy_map {
 ///     count_words<<<blocks, threads>>>(map->ref(), ...);                            // map.upsert(word, 1, plus_one)
 ///     map->size();                                                                  // after the kernel
 ///
-/// `K`, `V`: as `hash_map_ref` says. Memory: with 4 B and 4 B about 16 B for each key at the default load, with 8 B and
-/// 8 B about 29 B; beyond that, as much again is held ahead of need, up to 4.5 MiB.
+/// `K`, `V`: as `hash_map_ref` says. Memory: with 4 B and 4 B, 13 to 16 B for each key at the default load, with 8 B
+/// and 8 B, 26 to 31 B; beyond that, as much again is held ahead of need, up to 4.5 MiB.
 template <class K, class V>
 class hash_map {
 public:
@@ -265,7 +265,7 @@ private:
 };
 
 /// Owns a hash set in a heap: a hash map of keys without values. All that `hash_map` says holds. Memory: with keys of
-/// up to 8 B about 14 B for each key.
+/// up to 8 B, 13 to 16 B for each key.
 template <class K>
 class hash_set {
     using map_type = hash_map<K, no_value>;
