@@ -132,7 +132,10 @@ public:
     }
 
     /// Returns the number of keys: of calls under way, some are counted and others not. Cost: one load.
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return state().keys.template load<order::relaxed>(); }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const {
+        const std::uint64_t keys = state().keys.template load<order::relaxed>();
+        return keys >> 63 == 0 ? keys : 0;  // a key was erased before it was counted
+    }
 
     /// Calls `visit(key, value)` for each key in the buckets of this thread: thread `thread` of `threads` that call it.
     /// No other thread may add or remove keys meanwhile. Cost: reads the buckets once.

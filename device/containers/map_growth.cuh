@@ -53,9 +53,10 @@ protected:
             const auto added = static_cast<std::uint64_t>(simt::popcount(with));
             const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
             const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
-            const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
+            const std::uint64_t due = target - (before >> 63 == 0 ? before * buckets_per_key_ >> 16 : 0);
             const std::uint64_t all = state().buckets.template load<order::relaxed>();
-            if (due != 0 && target > all) {
+            // A key may be erased before it is counted, so that the count is less than 0 for a moment.
+            if (due != 0 && target > all && (before + added) >> 63 == 0) {
                 mine = claim(*this, target - all, due, static_cast<std::uint32_t>(simt::popcount(group)));
             }
         }
