@@ -9,7 +9,7 @@
 /// split makes bucket b + 2^d from bucket b. Here each bucket's header has its own depth d, and so has precisely the
 /// keys with h mod 2^d = b. A lane therefore needs no current number of buckets: the headers tell it where to go on.
 ///
-///     find, contains       map_buckets.cuh   no lock, no atomic: the header, slots, in most cases the header again
+///     find, contains       map_buckets.cuh   no lock, no atomic: the header, slots, at times the header again
 ///       locate             map_buckets.cuh   the bucket of a hash
 ///     insert, upsert, ...                    `put`: reads as find does, then locks the bucket by one atomic
 ///       make_room                            in a full bucket: a split that is due, or an overflow block
@@ -23,8 +23,8 @@
 /// split, which later calls make up for.
 ///
 /// A reader uses the header as a version (a seqlock): it acquires the header, reads, and looks whether the header is
-/// the same. A writer that reuses a slot has a fence between its lock and its writes: a reader that sees a write then
-/// finds the header changed.
+/// the same, unless it has found a key in one word with its value (`is_certain`). A writer that reuses a slot has a
+/// fence between its lock and its writes: a reader that sees a write then finds the header changed.
 
 #include <cstdint>
 #include <type_traits>

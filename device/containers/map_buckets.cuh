@@ -94,9 +94,6 @@ protected:
     ORCHARD_INLINE static bool is_blocked(std::uint64_t head) {
         return (head & header::locked) != 0 && must_be_free(head);
     }
-    /// Returns whether a key found in one of the bucket's own slots is there, without another look at the header.
-    ORCHARD_INLINE static bool is_certain(std::uint64_t head) { return slots::slot_words == 1 && !must_be_free(head); }
-
     /// What a lane has found in a bucket.
     struct finding {
         node* at = nullptr;  ///< the node with the key; null: none has it
@@ -105,6 +102,13 @@ protected:
         bool is_torn = false;         ///< the bucket has changed meanwhile
     };
 
+    /// Returns whether a key that was found is there, without another look at the header. It is if the slot is one word
+    /// of the bucket itself: the word is not older than the header that the reader has acquired. If it is newer, the
+    /// key was inserted, or moved from the chain, while the reader looked. A lane that still inserts it has the lock,
+    /// and whoever does not find the key waits for that (`must_be_free`, as the slot had another key before).
+    ORCHARD_INLINE static bool is_certain(const position& at, const finding& f) {
+        return slots::slot_words == 1 && f.at == at.n;
+    }
     /// Looks for a key in a bucket and its chain; `found` gets its words.
     ORCHARD_FN static finding look_in(const position& at, const words& wanted, std::uint64_t hash, words& found) {
         finding f;
@@ -135,8 +139,7 @@ protected:
             const position at = locate(hash, !simt::mutation::is(fault::map_depth));
             if (!is_blocked(at.head)) {
                 const finding f = look_in(at, wanted, hash, found);
-                if ((f.at != nullptr && is_certain(at.head)) || simt::mutation::is(fault::map_version) ||
-                    (!f.is_torn && is_unchanged(at))) {
+                if (is_certain(at, f) || simt::mutation::is(fault::map_version) || (!f.is_torn && is_unchanged(at))) {
                     return f.at != nullptr;
                 }
             } else {
@@ -190,7 +193,7 @@ protected:
                 if (locked) {
                     return f;
                 }
-            } else if ((f.at != nullptr && is_certain(at.head)) || (!f.is_torn && is_unchanged(at))) {
+            } else if (is_certain(at, f) || (!f.is_torn && is_unchanged(at))) {
                 return f;
             }
         }
