@@ -19,6 +19,15 @@ using simt::order;
 using word = simt::device_word<std::uint32_t>;
 using word64 = simt::device_word<std::uint64_t>;
 
+/// Returns `full`, or `reduced` where a sanitizer or the library's own checks slow everything down.
+constexpr std::uint32_t sized(std::uint32_t full, std::uint32_t reduced) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return reduced;
+#else
+    return simt::checked ? reduced : full;
+#endif
+}
+
 ORCHARD_FN inline std::uint64_t mixed(std::uint64_t x) {
     x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
@@ -186,7 +195,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(all, containers_hash_map, ::testing::ValuesIn(heap_cases()), case_name);
 
 TEST_P(containers_hash_map, calls_return_what_a_map_of_the_host_does) {
-    const auto steps = static_cast<std::uint32_t>(scaled(150, 50));
+    const auto steps = sized(150, 50);
     expect_as_scripts<std::uint32_t, std::uint32_t>(256, steps, 20);
     expect_as_scripts<std::uint64_t, std::uint64_t>(256, steps, 20);
     expect_as_scripts<std::uint64_t, std::uint32_t>(128, steps, 20);
@@ -239,8 +248,20 @@ struct grow_map {
     }
 };
 
+struct insert_range {
+    hash_map_ref<std::uint32_t, std::uint32_t> map;
+    std::uint32_t first;
+    std::uint64_t count;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            map.insert(first + static_cast<std::uint32_t>(i), 0);
+        }
+    }
+};
+
 TEST_P(containers_hash_map, grows_a_thousandfold_while_it_is_read_and_written) {
-    const auto each = static_cast<std::uint32_t>(scaled(300, 20));
+    const auto each = sized(300, 20);
     constexpr std::uint32_t blocks = 8;
     constexpr std::uint32_t threads = 192;
     auto map = hash_map<std::uint32_t, std::uint32_t>::create(h());
@@ -261,11 +282,14 @@ TEST_P(containers_hash_map, grows_a_thousandfold_while_it_is_read_and_written) {
         ASSERT_NE(key / (blocks * threads) % 4, 1u) << "was erased";
     }
     EXPECT_EQ(all->size(), std::uint64_t{blocks} * threads * (each - each / 4));
+    // One warp catches up with splits that were left out while other threads waited for memory.
+    const std::uint64_t more = all->size() / 10;
+    launch({1, 32}, insert_range{map->ref(), static_cast<std::uint32_t>(seen.size()), more});
     const auto s = map->statistics();
     ASSERT_TRUE(s.ok()) << s.status();
-    // As many buckets as are due, less those of the last calls; not many more.
-    EXPECT_GE(s->buckets * 10, all->size() / 2);
-    EXPECT_LE(s->buckets * 10, all->size() * 2);
+    EXPECT_EQ(s->keys, all->size() + more);
+    EXPECT_GE(s->buckets * 10, s->keys * 7 / 8);
+    EXPECT_LE(s->buckets * 10, s->keys * 2);
     EXPECT_LE(s->buckets_ready, s->buckets * 4);
     EXPECT_TRUE(map->clear().ok());
     EXPECT_EQ(*map->size(), 0u);
@@ -299,7 +323,7 @@ struct insert_same {
 };
 
 TEST_P(containers_hash_map, a_key_that_all_lanes_insert_is_there_once) {
-    const auto keys = static_cast<std::uint32_t>(scaled(400, 60));
+    const auto keys = sized(400, 60);
     constexpr std::uint32_t threads = 4 * 96;
     auto map = hash_map<std::uint64_t, std::uint64_t>::create(h());
     auto set = hash_set<std::uint32_t>::create(h());
@@ -367,7 +391,7 @@ struct measure_chains {
 };
 
 TEST_P(containers_hash_map, ages_without_more_memory) {
-    const auto rounds = static_cast<std::uint32_t>(scaled(1000, 60));
+    const auto rounds = sized(1000, 60);
     constexpr std::uint32_t held = 12;
     constexpr std::uint32_t threads = 4 * 64;
     auto map = hash_map<std::uint32_t, std::uint32_t>::create(h(), 85);
