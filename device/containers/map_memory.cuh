@@ -5,12 +5,12 @@
 /// The memory of a hash map: where its buckets lie, and its overflow blocks. All of it comes from the heap, and stays
 /// with the map until the map is cleared, so that a lane may read a node that other lanes have taken out of a chain.
 ///
-/// Buckets lie in pieces. The first pieces double the number of buckets, up to 512 KiB (`log_piece`); all later ones
-/// have that size, and directories of doubling length name them:
+/// Buckets lie in pieces. Three pieces have the first 4,096 buckets (`log_piece`); all later ones have 4,096, in 512
+/// KiB, and directories of doubling length name them. Few sizes take few of the heap's segments:
 ///
-///     buckets   0 .. 31 | 32 .. 63 | 64 .. 127 | ... | 2048 .. 4095 | 4096 .. 8191 | 8192 .. 12287 | 12288 ...
-///     piece        0    |    1     |     2     | ... |      7       |      8       |      9        |    10
-///     root      [0]       [1]        [2]               [7]           [8]: 1 entry    [9]: 2 entries ------
+///     buckets   0 .. 31 | 32 .. 511 | 512 .. 4095 | 4096 .. 8191 | 8192 .. 12287 | 12288 ...
+///     bytes      4 KiB  |   60 KiB  |   448 KiB   |   512 KiB    |    512 KiB    |
+///     root      [0]       [1]         [2]           [3]: 1 entry   [4]: 2 entries ------
 ///
 /// `ready` counts the buckets whose pieces are there. It is published in the order of the buckets: a lane that acquires
 /// it may read any bucket before it by relaxed loads of `root` and of directories.
@@ -70,7 +70,8 @@ class map_memory {
     using state_t = hash_map_state;
     static constexpr std::uint32_t log_first = Shape::log_first;
     static constexpr std::uint32_t log_piece = Shape::log_piece;
-    static constexpr std::uint32_t first_directory = log_piece - log_first + 1;  ///< its index in `root`
+    static constexpr std::uint32_t log_middle = log_first + (log_piece - log_first + 1) / 2;
+    static constexpr std::uint32_t first_directory = 3;  ///< its index in `root`
     static_assert(log_first >= 1 && log_piece >= log_first);
 
 public:
@@ -82,17 +83,9 @@ public:
 
     /// Returns bucket `b`, which is less than a value of `ready` that the caller has acquired.
     [[nodiscard]] ORCHARD_INLINE map_node* bucket(std::uint64_t b) const {
-        std::uint32_t root = 0;
-        std::uint64_t first = 0;
         if (b >> log_piece == 0) {
-            const auto low = static_cast<std::uint32_t>(b);
-            if (low >> log_first != 0) {
-                const auto high = static_cast<std::uint32_t>(simt::highest_bit(low));
-                root = high - log_first + 1;
-                first = std::uint64_t{1} << high;
-            }
-            const std::uint64_t base = state_->root[root].template load<simt::order::relaxed>();
-            return map_node::at(base + (b - first) * NodeBytes);
+            const std::uint64_t base = state_->root[root_of(b)].template load<simt::order::relaxed>();
+            return map_node::at(base + (b - first_of_piece(b)) * NodeBytes);
         }
         const std::uint64_t base = entry(b)->template load<simt::order::relaxed>();
         return map_node::at(base + (b & (piece_buckets - 1)) * NodeBytes);
@@ -231,24 +224,30 @@ private:
         const std::uint64_t entries = state_->root[first_directory + high].template load<simt::order::relaxed>();
         return directory(entries) + (piece - (1u << high));
     }
-    /// Returns the first bucket behind the piece of bucket `b`.
+    /// Returns the index in `root` of the piece of bucket `b`, which no directory has.
+    ORCHARD_INLINE static std::uint32_t root_of(std::uint64_t b) {
+        return b >> log_first == 0 ? 0 : b >> log_middle == 0 ? 1 : 2;
+    }
+    /// Returns the first bucket of the piece of bucket `b`, and the first one behind it.
+    ORCHARD_INLINE static std::uint64_t first_of_piece(std::uint64_t b) {
+        constexpr std::uint64_t one = 1;
+        return b >> log_first == 0    ? 0
+               : b >> log_middle == 0 ? one << log_first
+               : b >> log_piece == 0  ? one << log_middle
+                                      : b >> log_piece << log_piece;
+    }
     ORCHARD_INLINE static std::uint64_t end_of_piece(std::uint64_t b) {
-        if (b >> log_first == 0) {
-            return std::uint64_t{1} << log_first;
-        }
-        return b >> log_piece == 0 ? std::uint64_t{2} << simt::highest_bit(static_cast<std::uint32_t>(b))
-                                   : ((b >> log_piece) + 1) << log_piece;
+        constexpr std::uint64_t one = 1;
+        return b >> log_first == 0    ? one << log_first
+               : b >> log_middle == 0 ? one << log_middle
+                                      : ((b >> log_piece) + 1) << log_piece;
     }
 
     /// Returns the word that names the piece of bucket `b`, after making the directory that has it; null if there is no
     /// memory for that, or another lane is making it.
     ORCHARD_FN word_t* word_of(std::uint64_t b) const {
-        if (b >> log_first == 0) {
-            return &state_->root[0];
-        }
         if (b >> log_piece == 0) {
-            return &state_->root[static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(b))) -
-                                 log_first + 1];
+            return &state_->root[root_of(b)];
         }
         const auto high = static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(b >> log_piece)));
         if (first_directory + high >= state_t::max_roots) {
@@ -257,7 +256,10 @@ private:
         auto& word = state_->root[first_directory + high];
         std::uint64_t found = word.template load<simt::order::acquire>();
         if (found == state_t::none && word.template compare_exchange<simt::order::acquire>(found, state_t::in_making)) {
-            auto* const entries = static_cast<word_t*>(take(sizeof(word_t) << high));
+            // Of the size of the first piece at least, whose size class is in use anyway.
+            constexpr std::uint64_t least = std::uint64_t{NodeBytes} << log_first;
+            const std::uint64_t bytes = sizeof(word_t) << high;
+            auto* const entries = static_cast<word_t*>(take(bytes > least ? bytes : least));
             for (std::uint64_t i = 0; entries != nullptr && i >> high == 0; ++i) {
                 entries[i].template store<simt::order::relaxed>(state_t::none);
             }
@@ -275,7 +277,7 @@ private:
         if (word == nullptr || !word->template compare_exchange<simt::order::relaxed>(found, state_t::in_making)) {
             return word != nullptr;
         }
-        const std::uint64_t count = b >> log_piece != 0 ? piece_buckets : end_of_piece(b) - first_of_piece(b);
+        const std::uint64_t count = end_of_piece(b) - first_of_piece(b);
         const auto address = reinterpret_cast<std::uint64_t>(take(count * NodeBytes));
         for (std::uint64_t i = 0; address != 0 && i < count; ++i) {
             map_node::at(address + i * NodeBytes)->header.template store<simt::order::relaxed>(0);
@@ -284,9 +286,6 @@ private:
         // Releases the headers to the lane that publishes the piece; null is `none`.
         word->template store<simt::order::release>(address);
         return address != 0;
-    }
-    ORCHARD_INLINE static std::uint64_t first_of_piece(std::uint64_t b) {
-        return b >> log_first == 0 ? 0 : std::uint64_t{1} << simt::highest_bit(static_cast<std::uint32_t>(b));
     }
 
     /// Moves `ready` over all pieces that are there, and returns it. Two lanes that make neighbouring pieces may each
@@ -305,10 +304,7 @@ private:
     [[nodiscard]] ORCHARD_FN bool is_there(std::uint64_t b) const {
         const word_t* word = nullptr;
         if (b >> log_piece == 0) {
-            word = &state_->root[b >> log_first == 0
-                                     ? 0
-                                     : static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(b))) -
-                                           log_first + 1];
+            word = &state_->root[root_of(b)];
         } else {
             const auto piece = static_cast<std::uint32_t>(b >> log_piece);
             const auto high = static_cast<std::uint32_t>(simt::highest_bit(piece));

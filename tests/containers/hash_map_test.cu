@@ -288,7 +288,7 @@ TEST_P(containers_hash_map, grows_a_thousandfold_while_it_is_read_and_written) {
     const auto s = map->statistics();
     ASSERT_TRUE(s.ok()) << s.status();
     EXPECT_EQ(s->keys, all->size() + more);
-    EXPECT_GE(s->buckets * 10, s->keys * 7 / 8);
+    EXPECT_GE(s->buckets * 10, s->keys * 3 / 4);
     EXPECT_LE(s->buckets * 10, s->keys * 2);
     EXPECT_LE(s->buckets_ready, s->buckets * 4);
     EXPECT_TRUE(map->clear().ok());
