@@ -43,7 +43,7 @@ namespace orchard {
 class heap_ref {
 public:
     heap_ref() = default;
-    explicit heap_ref(const device::heap_view& view) : view_{view} {}
+    ORCHARD_INLINE explicit heap_ref(const device::heap_view& view) : view_{view} {}
 
     /// Returns a block of `bytes` bytes, or null. The block is aligned to 16 B at least. If `bytes` is a power of two
     /// up to 512 KiB, the block is aligned to `bytes`; if it is larger than 512 KiB, to 256 B.

@@ -258,6 +258,24 @@ using device_word = atomic<T, scope::device>;
 template <class T>
 using host_word = atomic<T, scope::system>;
 
+/// Two words side by side.
+struct word_pair {
+    std::uint64_t first;
+    std::uint64_t second;
+};
+
+/// Returns the words at `at`, which is aligned to 16 B, and behind it by relaxed loads. Each is atomic by itself; they
+/// have no order between them. Cost on CUDA: one instruction.
+ORCHARD_INLINE word_pair load_pair(const device_word<std::uint64_t>* at, [[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+    word_pair both;
+    ptx::load_pair(reinterpret_cast<const std::uint64_t*>(at), both.first, both.second);
+    return both;
+#else
+    return {at[0].template load<order::relaxed>(where), at[1].template load<order::relaxed>(where)};
+#endif
+}
+
 /// A value whose accesses something else orders: a barrier of the mask, or an acquire of another word. On CUDA, and on
 /// the host outside of simulations, an access is an ordinary one of C++, which the compiler may move or leave out. In a
 /// simulation, an access that nothing orders after an earlier conflicting one is a violation (a race).

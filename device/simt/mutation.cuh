@@ -90,10 +90,15 @@ namespace orchard::simt::mutation {
     X(graph_look, "an edge is looked for before its vertex is locked, so that two calls add it")                       \
     X(graph_in_place, "a row that an open snapshot has is changed in place")                                           \
     X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
-    X(graph_retire, "a run that an open snapshot has is freed when it is replaced")  \
+    X(graph_retire, "a run that an open snapshot has is freed when it is replaced")                                    \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
     X(visit_order, "a visit of a queue's places neither releases nor acquires")                                        \
-    X(late_write, "a writer that finds a reader to have been at its place leaves its element there")
+    X(late_write, "a writer that finds a reader to have been at its place leaves its element there")                   \
+    X(map_split, "a split of a hash map's bucket moves what it has read before it locked the bucket")                  \
+    X(map_recheck, "an insert into a hash map locks its bucket although it has changed since the key was sought")      \
+    X(map_version, "a find in a hash map does not check that the bucket stayed as it was while it was read")           \
+    X(map_depth, "a find in a hash map does not check that the bucket still has the keys of its hash")                 \
+    X(map_unlock, "a bucket of a hash map is unlocked without releasing what was written")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

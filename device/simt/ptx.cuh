@@ -68,6 +68,14 @@ __device__ __forceinline__ std::uint64_t load(const std::uint64_t* word) {
     return value;
 }
 
+/// Loads two words of device memory side by side, aligned to 16 B; relaxed.
+__device__ __forceinline__ void load_pair(const std::uint64_t* words, std::uint64_t& first, std::uint64_t& second) {
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(first), "=l"(second)
+                 : "l"(__cvta_generic_to_global(words))
+                 : "memory");
+}
+
 /// Stores a value. PTX has no store that acquires.
 template <scope S, order O>
 __device__ __forceinline__ void store(std::uint32_t* word, std::uint32_t value) {

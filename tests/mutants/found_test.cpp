@@ -95,6 +95,11 @@ constexpr finder finders[] = {
     {fault::numbers_kept, "array_list", 500},
     {fault::visit_order, "work_queue", 500},
     {fault::late_write, "work_queue", 500},
+    {fault::map_split, "hash_map", 5000},
+    {fault::map_recheck, "hash_map", 5000},
+    {fault::map_version, "hash_map", 5000},
+    {fault::map_depth, "hash_map", 5000},
+    {fault::map_unlock, "hash_map_words", 5000},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
     {fault::free_check, "any_options", 100},

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `hash_map_ref`: a hash map in a heap that grows while the threads of kernels read and write it.
+///
+/// Linear hashing (W. Litwin, 1980): the number of buckets grows by one at a time. With `all` buckets, of which 2^d is
+/// the greatest power of two, the key of hash h is in bucket h mod 2^(d+1), or h mod 2^d if that one does not exist. A
+/// split makes bucket b + 2^d from bucket b. Here each bucket's header has its own depth d, and so has precisely the
+/// keys with h mod 2^d = b. A lane therefore needs no current number of buckets: the headers tell it where to go on.
+///
+///     find, contains       map_buckets.cuh   no lock, no atomic: the header, slots, at times the header again
+///       locate             map_buckets.cuh   the bucket of a hash
+///     insert, upsert, ...                    `put`: reads as find does, then locks the bucket by one atomic
+///       make_room                            in a full bucket: a split that is due, or an overflow block
+///       grow               map_growth.cuh    counts the keys of a group by one atomic, makes buckets that are due
+///         prepare          map_memory.cuh    memory for more buckets
+///         split_for, split map_growth.cuh    moves keys to a new bucket
+///     erase                                  fills the hole from the chain, so that chains stay short
+///
+/// A lane that has a lock waits for nothing: not for memory, not for another lock, not for lanes of its warp. A lane
+/// that finds a lock waits in a loop with `pause`. A lane that finds no memory returns `no_memory`, or leaves out a
+/// split, which later calls make up for.
+///
+/// A reader uses the header as a version (a seqlock): it acquires the header, reads, and looks whether the header is
+/// the same, unless it has found a key in one word with its value (`is_certain`). A writer that reuses a slot has a
+/// fence between its lock and its writes: a reader that sees a write then finds the header changed.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "device/containers/map_growth.cuh"
+
+namespace orchard {
+
+/// The result of a call that may add a key.
+enum class map_result : std::uint32_t {
+    inserted,   ///< the key is new
+    present,    ///< the map had the key
+    no_memory,  ///< the map does not have the key, and is as before; the heap has recorded the failure
+};
+
+/// The view of a `hash_map` in kernels. Trivially copyable; pass it by value. It is valid while the map lives.
+///
+/// Threads of any kernel may call any functions at the same time, in any divergence, except where a function says
+/// otherwise. Each call takes effect at one moment between its begin and its end. A thread that finds a key is ordered
+/// after the thread that inserted it; of a value that `upsert` or `insert_or_assign` changed later, it may see the new
+/// value without being ordered after that call.
+///
+/// `K`: trivially copyable, without padding, and no floating-point number: keys are compared as bytes. Any key is
+/// allowed; there is no key that means "empty". `V`: trivially copyable. Both together have at most 4,080 B. Best are 4
+/// and 4 B, or 8 and 8 B.
+template <class K, class V, class Shape = device::map_shape<device::map_slots<K, V>::node_bytes>>
+class hash_map_ref : device::map_growth<K, V, Shape> {
+    using base = device::map_growth<K, V, Shape>;
+    using base::here;
+    using base::list_of;
+    using base::look_and_lock;
+    using base::look_up;
+    using base::memory_;
+    using base::must_be_free;
+    using base::state;
+    using base::unlock;
+    using typename base::finding;
+    using typename base::header;
+    using typename base::node;
+    using typename base::order;
+    using typename base::position;
+    using typename base::slots;
+    using typename base::split_result;
+    using typename base::words;
+
+public:
+    using typename base::memory_type;
+    static constexpr std::uint32_t slots_per_bucket = slots::slots;
+
+    hash_map_ref() = default;
+    /// @param buckets_per_key  buckets for each key, in units of 2^-16: when to split
+    hash_map_ref(const heap_ref& heap, hash_map_state* of, std::uint32_t buckets_per_key)
+        : base{memory_type{heap, of}, buckets_per_key} {}
+
+    /// Adds `key` with `value` if the map does not have the key; else changes nothing. Cost: one atomic, one line of
+    /// memory and a release; an atomic for each group of lanes that return together; every seventh call or so, a split.
+    ORCHARD_FN map_result insert(const K& key, const V& value = V{}) const {
+        return put(
+            key, value, [](const V& old) { return old; }, false);
+    }
+    /// Adds `key` with `value`, or gives the key that is there this value. Cost: as `insert`.
+    ORCHARD_FN map_result insert_or_assign(const K& key, const V& value) const {
+        return put(
+            key, value, [&](const V&) { return value; }, true);
+    }
+    /// Adds `key` with `value`, or replaces the value `old` that is there by `change(old)`. `change` is called once if
+    /// the map has the key. The bucket is locked while it runs, so that it must be short, and must not call the map nor
+    /// wait for other threads. Cost: as `insert`.
+    template <class Change>
+    ORCHARD_FN map_result upsert(const K& key, const V& value, Change change) const {
+        return put(key, value, change, true);
+    }
+
+    /// Returns whether the map has `key`, and sets `value` if it does. Cost: one line of memory, of which it reads the
+    /// parts up to the key.
+    ORCHARD_FN bool find(const K& key, V& value) const {
+        words found{};
+        const bool is_there = look_up(slots::of_key(key), found);
+        if (is_there) {
+            value = slots::value_of(found);
+        }
+        return is_there;
+    }
+    [[nodiscard]] ORCHARD_FN bool contains(const K& key) const {
+        words found{};
+        return look_up(slots::of_key(key), found);
+    }
+
+    /// Removes `key`. Returns whether the map had it. The memory stays with the map, for other keys. Cost: as `insert`.
+    ORCHARD_FN bool erase(const K& key) const {
+        const words wanted = slots::of_key(key);
+        const std::uint64_t hash = slots::hash(wanted);
+        node* freed = nullptr;
+        position at;
+        const bool removed = remove(wanted, hash, at, freed);
+        if (freed != nullptr) {
+            memory_.put_block(list_of(at.bucket), freed);
+        }
+        const simt::lane_mask group = here();
+        const simt::lane_mask with = simt::ballot(group, removed);
+        if (with != 0 && device::is_leader(group)) {
+            (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(with)));
+        }
+        return removed;
+    }
+
+    /// Returns the number of keys: of calls under way, some are counted and others not. Cost: one load.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const {
+        const std::uint64_t keys = state().keys.template load<order::relaxed>();
+        return keys >> 63 == 0 ? keys : 0;  // a key was erased before it was counted
+    }
+
+    /// Calls `visit(key, value)` for each key in the buckets of this thread: thread `thread` of `threads` that call it.
+    /// No other thread may add or remove keys meanwhile. Cost: reads the buckets once.
+    template <class Visit>
+    ORCHARD_FN void for_each(std::uint64_t thread, std::uint64_t threads, Visit visit) const {
+        for_each_node(thread, threads, [&](node* n, std::uint32_t used, bool) {
+            for (; used != 0; used &= used - 1) {
+                const words all = slots::load(*n, static_cast<std::uint32_t>(simt::lowest_bit(used)));
+                visit(slots::key_of(all), slots::value_of(all));
+            }
+        });
+    }
+
+    /// Calls `visit(node, used, is_block)` for each bucket and each overflow block, as `for_each`; `used` are the slots
+    /// with keys. `visit` may free an overflow block. For the library's own kernels.
+    template <class Visit>
+    ORCHARD_FN void for_each_node(std::uint64_t thread, std::uint64_t threads, Visit visit) const {
+        const std::uint64_t ready = state().ready.template load<order::acquire>();
+        const std::uint64_t all = state().buckets.template load<order::relaxed>();
+        for (std::uint64_t b = thread; b < all && b < ready; b += threads) {
+            node* const n = memory_.bucket(b);
+            const std::uint64_t head = n->header.template load<order::acquire>();
+            if (header::depth(head) == 0) {
+                continue;
+            }
+            std::uint64_t next = n->next.template load<order::acquire>();
+            visit(n, header::used(head), false);
+            while (next != 0) {
+                node* const block = node::at(next);
+                next = block->next.template load<order::acquire>();
+                visit(block, header::used(block->header.template load<order::relaxed>()), true);
+            }
+        }
+    }
+    [[nodiscard]] ORCHARD_INLINE const memory_type& memory() const { return memory_; }
+
+private:
+    /// Adds a key, or changes its value if `changes`.
+    template <class Change>
+    ORCHARD_FN map_result put(const K& key, const V& value, Change change, bool changes) const {
+        const words wanted = slots::of(key, value);
+        const std::uint64_t hash = slots::hash(wanted);
+        node* spare = nullptr;
+        map_result result = map_result::no_memory;
+        position at;
+        for (bool done = false; !done;) {
+            words found{};
+            bool locked = false;
+            const auto lacks_room = [&](const position& p, const finding& f) {
+                return f.at == nullptr && spare == nullptr && header::used(p.head) == slots::all_slots &&
+                       (f.first_block == nullptr ||
+                        header::used(f.first_block->header.template load<order::relaxed>()) == slots::all_slots);
+            };
+            const finding f = look_and_lock(wanted, hash, at, found, locked, [&](const finding& seen) {
+                return seen.at != nullptr ? changes : !lacks_room(at, seen);
+            });
+            done = true;
+            if (f.at == nullptr && (!locked || lacks_room(at, f))) {
+                if (locked) {
+                    unlock(at.n, at.head);
+                }
+                const room more = make_room(*this, at);
+                spare = more.block;
+                done = !more.is_there;
+            } else if (f.at == nullptr) {
+                add(at, f, wanted, hash, spare);
+                result = map_result::inserted;
+            } else {
+                if (locked && changes) {
+                    if constexpr (slots::has_value) {
+                        const words changed = slots::of(key, change(slots::value_of(found)));
+                        if constexpr (slots::tears) {
+                            simt::fence<simt::scope::device>();  // a reader that reads a part finds the lock
+                        }
+                        slots::store_value(*f.at, f.slot, changed);
+                    }
+                    unlock(at.n, at.head + header::one_version);
+                } else if (locked) {
+                    unlock(at.n, at.head);
+                }
+                result = map_result::present;
+            }
+        }
+        if (spare != nullptr) {
+            memory_.put_block(list_of(at.bucket), spare);
+        }
+        this->grow(result == map_result::inserted);
+        return result;
+    }
+
+    /// Writes a new key into the locked bucket, which has room or gets `spare` as an overflow block, and unlocks it.
+    ORCHARD_INLINE static void add(const position& at, const finding& f, const words& wanted, std::uint64_t hash,
+                                   node*& spare) {
+        std::uint32_t used = header::used(at.head);
+        std::uint64_t head = at.head;
+        if (must_be_free(head) || used == slots::all_slots) {
+            simt::fence<simt::scope::device>();  // as in `remove`: the slot may have had another key
+        }
+        if (used != slots::all_slots) {
+            const std::uint32_t slot = slots::free_slot(used, hash);
+            slots::store(*at.n, slot, wanted);
+            used |= 1u << slot;
+        } else {
+            node* block = f.first_block;
+            std::uint32_t there =
+                block != nullptr ? header::used(block->header.template load<order::relaxed>()) : slots::all_slots;
+            if (there == slots::all_slots) {
+                block = spare;
+                spare = nullptr;
+                there = 0;
+                block->next.template store<order::relaxed>(at.n->next.template load<order::relaxed>());
+            }
+            const std::uint32_t slot = slots::free_slot(there, hash);
+            slots::store(*block, slot, wanted);
+            block->header.template store<order::relaxed>(header::make(0, there | 1u << slot));
+            // Releases a new block to lanes that follow the chain.
+            at.n->next.template store<order::release>(block->address());
+            head |= header::chained;
+        }
+        unlock(at.n, header::next(head, used));
+    }
+
+    /// What a full bucket gets.
+    struct room {
+        node* block = nullptr;
+        bool is_there = false;  ///< false: there is no memory
+    };
+    /// Makes room for a key in a full bucket, which is not locked: by the split that is due, or by an overflow block,
+    /// which it returns.
+    ORCHARD_NOINLINE static room make_room(hash_map_ref m, position at) {
+        const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
+        room made;
+        if (child < m.state().buckets.template load<order::relaxed>() &&
+            child < m.state().ready.template load<order::acquire>()) {
+            const split_result result = m.split(at, child);
+            made.is_there = result == split_result::done ||
+                            (result == split_result::lacks_blocks && m.memory_.stock(list_of(child)));
+        }
+        if (!made.is_there) {
+            made.block = m.memory_.take_block(list_of(at.bucket));
+            made.is_there = made.block != nullptr;
+        }
+        return made;
+    }
+
+    /// Removes a key. Returns whether it was there. `freed` gets a block that the bucket does not need any more.
+    ORCHARD_FN bool remove(const words& wanted, std::uint64_t hash, position& at, node*& freed) const {
+        words found{};
+        bool locked = false;
+        const finding f =
+            look_and_lock(wanted, hash, at, found, locked, [](const finding& seen) { return seen.at != nullptr; });
+        if (f.at == nullptr) {
+            if (locked) {
+                unlock(at.n, at.head);
+            }
+            return false;
+        }
+        std::uint32_t used = header::used(at.head);
+        std::uint64_t head = at.head | header::reused;
+        node* const block = f.first_block;
+        if (block == nullptr) {
+            used &= ~(1u << f.slot);
+        } else {
+            // After the lock, before writes: a reader that reads one of them finds the header changed.
+            simt::fence<simt::scope::device>();
+            // A key of the first block fills the hole: only this block has free slots.
+            std::uint32_t there = header::used(block->header.template load<order::relaxed>());
+            std::uint32_t from = f.slot;
+            if (f.at != block) {
+                from = static_cast<std::uint32_t>(simt::lowest_bit(there));
+                slots::store(*f.at, f.slot, slots::load(*block, from));
+            }
+            there &= ~(1u << from);
+            block->header.template store<order::relaxed>(header::make(0, there));
+            if (there == 0) {
+                const std::uint64_t next = block->next.template load<order::relaxed>();
+                at.n->next.template store<order::release>(next);
+                head = next == 0 ? head & ~header::chained : head;
+                freed = block;
+            }
+        }
+        unlock(at.n, header::next(head, used));
+        return true;
+    }
+};
+
+}  // namespace orchard
