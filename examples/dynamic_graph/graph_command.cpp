@@ -14,9 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
-#include "examples/walk/walk_result.hpp"
-#include "runtime/cli/command_line.hpp"
-#include "runtime/cli/json_output.hpp"
+#include "examples/report/checked_command.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/options/byte_size.hpp"
@@ -45,33 +43,12 @@ struct graph_report {
     graph_result result;
     std::vector<check> checks;
 
-    [[nodiscard]] bool passed() const { return std::ranges::all_of(checks, &check::passed); }
-};
-
-/// Reads the names of analyses. Errors: InvalidArgument with the name that is none.
-absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
-    std::vector<analysis> all;
-    for (const absl::string_view name : absl::StrSplit(names, ',', absl::SkipEmpty())) {
-        if (name == "none" || name == "all") {
-            for (int i = 0; i < analyses && name == "all"; ++i) {
-                all.push_back(static_cast<analysis>(i));
-            }
-            continue;
-        }
-        const auto* const found = std::ranges::find(analysis_names, std::string_view(name.data(), name.size()));
-        if (found == std::end(analysis_names)) {
-            return absl::InvalidArgumentError(
-                absl::StrCat("--analyses \"", name,
-                             "\": give some of bfs, sssp, pagerank, components, triangles, "
-                             "kcore, separated by commas; all, or none"));
-        }
-        all.push_back(static_cast<analysis>(found - std::begin(analysis_names)));
-    }
     return all;
 }
 
 /// Returns a capacity with room to spare: six times 4 B for each direction, and what the segment cache holds.
-std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges) {
+std::uint64_t
+capacity_for(std::uint32_t vertices, std::uint64_t edges) {
     return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * 24 + 256 * mib);
 }
 
@@ -192,15 +169,8 @@ std::string to_text(const graph_arguments& a, const graph_report& r) {
     return text;
 }
 
-std::string checks_text(const graph_report& r) {
-    std::string text = "checks\n";
-    for (const check& c : r.checks) {
-        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n", c.passed ? "passed" : "FAILED", c.name, c.detail);
-    }
-    return text + (r.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
-}
-
-ordered_json json_of(const graph_arguments& a, const graph_report& r) {
+/// Returns the members of the document, without the checks.
+ordered_json members(const graph_arguments& a, const graph_report& r) {
     ordered_json batches = ordered_json::array();
     for (const graph_batch_row& b : r.result.batches) {
         batches.push_back({{"adds", b.adds},
@@ -218,10 +188,6 @@ ordered_json json_of(const graph_arguments& a, const graph_report& r) {
                         {"graph_us", row.graph_us},
                         {"csr_us", row.csr_us}});
     }
-    ordered_json checks = ordered_json::array();
-    for (const check& c : r.checks) {
-        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}});
-    }
     return {{"graph", a.input},
             {"vertices", r.vertices},
             {"edges", r.edges},
@@ -231,24 +197,7 @@ ordered_json json_of(const graph_arguments& a, const graph_report& r) {
             {"degrees", r.result.degrees},
             {"batches", std::move(batches)},
             {"analyses", std::move(rows)},
-            {"statistics", command_line::json_of(r.result.at_end)},
-            {"checks", std::move(checks)}};
-}
-
-absl::StatusOr<int> run(graph_arguments& a) {
-    auto out = command_line::json_output::open(a.json);
-    if (!out.ok()) {
-        return out.status();
-    }
-    const auto report = execute(a);
-    if (!report.ok()) {
-        return report.status();
-    }
-    out->text() << (a.quiet ? "" : to_text(a, *report)) << checks_text(*report);
-    if (absl::Status s = out->commit(command_line::device_json(report->device), json_of(a, *report)); !s.ok()) {
-        return s;
-    }
-    return report->passed() ? 0 : 1;
+            {"statistics", command_line::json_of(r.result.at_end)}};
 }
 
 void declare(CLI::App& app, graph_arguments& a) {
@@ -301,11 +250,7 @@ void declare(CLI::App& app, graph_arguments& a) {
 command_line::subcommand graph_command() {
     const auto a = std::make_shared<graph_arguments>();
     return {"graph", "A dynamic graph that is built, changed and analysed by batches", "Examples",
-            [a](CLI::App& app) { declare(app, *a); },
-            [a] {
-                const absl::StatusOr<int> code = run(*a);
-                return code.ok() ? *code : command_line::exit_code(code.status());
-            }};
+            [a](CLI::App& app) { declare(app, *a); }, [a] { return run_checked(*a, execute, to_text, members); }};
 }
 
 const command_line::registrar graph_command_registered{graph_command()};

@@ -12,8 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/join/join_run.hpp"
-#include "runtime/cli/command_line.hpp"
-#include "runtime/cli/json_output.hpp"
+#include "examples/report/checked_command.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "runtime/text/text_table.hpp"
@@ -37,13 +36,19 @@ struct join_report {
     std::uint64_t pages = 0;  ///< that the result takes
     std::vector<join_run> runs;
 
+    std::vector<check> checks;
+
     [[nodiscard]] bool is_right(const join_run& r) const {
         return r.totals == right && r.pages == pages && r.incomplete == 0 && r.is_whole;
     }
-    [[nodiscard]] bool passed() const {
-        return std::ranges::all_of(runs, [this](const join_run& r) { return is_right(r); });
-    }
 };
+
+check check_of(const join_report& r, const join_run& run) {
+    return {run.memory, r.is_right(run),
+            absl::StrFormat("%d matches, %d pages%s%s", run.totals.matches, run.pages,
+                            run.incomplete != 0 ? absl::StrFormat("; %d tuples without a page", run.incomplete) : "",
+                            run.is_whole ? "" : absl::StrCat("; the heap is not whole: ", run.fault))};
+}
 
 absl::StatusOr<join_report> execute(join_arguments& a) {
     join_report report;
@@ -69,6 +74,7 @@ absl::StatusOr<join_report> execute(join_arguments& a) {
             return run.status();
         }
         report.runs.push_back(*std::move(run));
+        report.checks.push_back(check_of(report, report.runs.back()));
     }
     return report;
 }
@@ -97,18 +103,8 @@ std::string to_text(const join_arguments& a, const join_report& r) {
     return text + detail::in_columns(lines, "lrrr") + "\n";
 }
 
-std::string checks_text(const join_report& r) {
-    std::string text = "checks\n";
-    for (const join_run& run : r.runs) {
-        absl::StrAppendFormat(&text, "  %-6s  %-10s %d matches, %d pages%s%s\n", r.is_right(run) ? "passed" : "FAILED",
-                              run.memory, run.totals.matches, run.pages,
-                              run.incomplete != 0 ? absl::StrFormat("; %d tuples without a page", run.incomplete) : "",
-                              run.is_whole ? "" : absl::StrCat("; the heap is not whole: ", run.fault));
-    }
-    return text + (r.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
-}
-
-ordered_json json_of(const join_arguments& a, const join_report& r) {
+/// Returns the members of the document, without the checks.
+ordered_json members(const join_arguments& a, const join_report& r) {
     ordered_json runs = ordered_json::array();
     for (const join_run& run : r.runs) {
         runs.push_back({{"memory", run.memory},
@@ -126,7 +122,8 @@ ordered_json json_of(const join_arguments& a, const join_report& r) {
             {"runs", std::move(runs)}};
 }
 
-absl::StatusOr<int> run(join_arguments& a) {
+/// Returns what is wrong with the arguments that CLI11 cannot tell.
+absl::Status check_arguments(const join_arguments& a) {
     const auto names = join_memories();
     if (a.memory != "all" && std::ranges::find(names, a.memory) == names.end()) {
         return absl::InvalidArgumentError(
@@ -136,19 +133,7 @@ absl::StatusOr<int> run(join_arguments& a) {
         return absl::InvalidArgumentError(absl::StrFormat("--page-bytes %d is no power of two; give %d",
                                                           a.join.page_bytes, std::bit_ceil(a.join.page_bytes)));
     }
-    auto out = command_line::json_output::open(a.json);
-    if (!out.ok()) {
-        return out.status();
-    }
-    const auto report = execute(a);
-    if (!report.ok()) {
-        return report.status();
-    }
-    out->text() << (a.quiet ? "" : to_text(a, *report)) << checks_text(*report);
-    if (absl::Status s = out->commit(command_line::device_json(report->device), json_of(a, *report)); !s.ok()) {
-        return s;
-    }
-    return report->passed() ? 0 : 1;
+    return absl::OkStatus();
 }
 
 void declare(CLI::App& app, join_arguments& a) {
@@ -182,8 +167,8 @@ command_line::subcommand join_command() {
     return {"join", "A hash join whose result goes to pages, with each way to get one", "Examples",
             [a](CLI::App& app) { declare(app, *a); },
             [a] {
-                const absl::StatusOr<int> code = run(*a);
-                return code.ok() ? *code : command_line::exit_code(code.status());
+                const absl::Status arguments = check_arguments(*a);
+                return arguments.ok() ? run_checked(*a, execute, to_text, members) : command_line::exit_code(arguments);
             }};
 }
 

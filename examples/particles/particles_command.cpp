@@ -12,9 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/particles/shower_run.hpp"
-#include "examples/walk/walk_result.hpp"
-#include "runtime/cli/command_line.hpp"
-#include "runtime/cli/json_output.hpp"
+#include "examples/report/checked_command.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/options/byte_size.hpp"
@@ -45,10 +43,6 @@ struct particle_runs {
     statistics at_end;
     std::uint64_t slots = 0;
     std::vector<check> checks;
-
-    [[nodiscard]] bool passed() const {
-        return std::ranges::all_of(checks, [](const check& c) { return c.passed || !c.required; });
-    }
 };
 
 std::uint64_t sum_of(const shower_totals& t) {
@@ -151,18 +145,6 @@ std::string to_text(const particle_arguments& a, const particle_runs& r) {
     return text + "\n";
 }
 
-std::string checks_text(const particle_runs& r) {
-    std::string text = "checks\n";
-    for (const check& c : r.checks) {
-        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n",
-                              c.passed     ? "passed"
-                              : c.required ? "FAILED"
-                                           : "unused",
-                              c.name, c.detail);
-    }
-    return text + (r.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
-}
-
 ordered_json json_of(const shower_result& r) {
     ordered_json passes = ordered_json::array();
     for (const shower_pass& p : r.passes) {
@@ -185,11 +167,8 @@ ordered_json json_of(const shower_result& r) {
             {"passes", std::move(passes)}};
 }
 
-ordered_json json_of(const particle_arguments& a, const particle_runs& r) {
-    ordered_json checks = ordered_json::array();
-    for (const check& c : r.checks) {
-        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"required", c.required}, {"detail", c.detail}});
-    }
+/// Returns the members of the document, without the checks.
+ordered_json members(const particle_arguments& a, const particle_runs& r) {
     return {{"primaries", a.shower.primaries},
             {"energy_mev", a.energy_mev},
             {"cutoff_kev", a.shower.rule.cutoff_kev},
@@ -200,8 +179,7 @@ ordered_json json_of(const particle_arguments& a, const particle_runs& r) {
             {"pool_slots", r.slots},
             {"heap", json_of(r.heap)},
             {"pool", json_of(r.pool)},
-            {"statistics", command_line::json_of(r.at_end)},
-            {"checks", std::move(checks)}};
+            {"statistics", command_line::json_of(r.at_end)}};
 }
 
 absl::StatusOr<particle_runs> execute(particle_arguments& a) {
@@ -237,22 +215,6 @@ absl::StatusOr<particle_runs> execute(particle_arguments& a) {
     r.host = run_on_host(a.shower);
     r.checks = check_runs(r, a.shower, valid);
     return r;
-}
-
-absl::StatusOr<int> run(particle_arguments& a) {
-    auto out = command_line::json_output::open(a.json);
-    if (!out.ok()) {
-        return out.status();
-    }
-    const auto r = execute(a);
-    if (!r.ok()) {
-        return r.status();
-    }
-    out->text() << (a.quiet ? "" : to_text(a, *r)) << checks_text(*r);
-    if (absl::Status s = out->commit(command_line::device_json(r->device), json_of(a, *r)); !s.ok()) {
-        return s;
-    }
-    return r->passed() ? 0 : 1;
 }
 
 void declare(CLI::App& app, particle_arguments& a) {
@@ -306,8 +268,7 @@ command_line::subcommand particles_command() {
                         absl::StrFormat("--track-bytes %d is no multiple of 16; give %d", a->shower.track_bytes,
                                         (a->shower.track_bytes + 15) / 16 * 16)));
                 }
-                const absl::StatusOr<int> code = run(*a);
-                return code.ok() ? *code : command_line::exit_code(code.status());
+                return run_checked(*a, execute, to_text, members);
             }};
 }
 

@@ -9,11 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "examples/report/checked_command.hpp"
 #include "examples/trees/tree_inputs.hpp"
 #include "examples/trees/tree_run.hpp"
-#include "examples/walk/walk_result.hpp"
-#include "runtime/cli/command_line.hpp"
-#include "runtime/cli/json_output.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/options/byte_size.hpp"
@@ -51,34 +49,13 @@ struct tree_runs {
     statistics at_end;
     std::vector<check> checks;
 
-    [[nodiscard]] bool passed() const { return std::ranges::all_of(checks, &check::passed); }
-};
-
-void choose_sizes(tree_arguments& a, simt::device_kind device) {
-    const bool cuda = device == simt::device_kind::cuda;
-    a.threads = a.threads != 0 ? a.threads : cuda ? 16'384 : 256;
-    a.bodies = a.bodies != 0 ? a.bodies : cuda ? 1u << 20 : 4096;
-}
-
-bool operator==(const key_record& a, const key_record& b) {
-    return a.is_there == b.is_there && a.edges == b.edges && a.sum == b.sum;
-}
-
-/// Compares a search tree with the input.
-check check_search_tree(const char* name, const search_tree_result& r, const tree_arguments& a,
-                        const std::vector<key_record>& right) {
-    std::uint64_t keys = 0;
-    std::uint64_t wrong = 0;
-    for (std::size_t k = 0; k < right.size(); ++k) {
-        keys += right[k].is_there;
-        wrong += r.keys[k] == right[k] ? 0 : 1;
-    }
-    return {name, wrong == 0 && r.nodes == keys && r.edges == a.edges && r.left_out == 0,
+    return {name, wrong == 0 && r.nodes == keys&& r.edges == a.edges&& r.left_out == 0,
             absl::StrFormat("%d nodes of %d keys, %d of %d edges; %d keys with other edges than the input", r.nodes,
                             keys, r.edges, a.edges, wrong)};
 }
 
-absl::StatusOr<tree_runs> execute(tree_arguments& a) {
+absl::StatusOr<tree_runs>
+execute(tree_arguments& a) {
     tree_runs r;
     const auto device = choose_device(a.heap.device);
     if (!device.ok()) {
@@ -168,14 +145,6 @@ std::string to_text(const tree_arguments& a, const tree_runs& r) {
     return text;
 }
 
-std::string checks_text(const tree_runs& r) {
-    std::string text = "checks\n";
-    for (const check& c : r.checks) {
-        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n", c.passed ? "passed" : "FAILED", c.name, c.detail);
-    }
-    return text + (r.passed() ? "all checks passed\n" : "A CHECK FAILED\n");
-}
-
 ordered_json json_of(const build_times& t) { return {{"build_us", t.build_us}, {"free_us", t.free_us}}; }
 
 ordered_json json_of(const search_tree_result& r) {
@@ -186,11 +155,8 @@ ordered_json json_of(const search_tree_result& r) {
             {"times", json_of(r.times)}};
 }
 
-ordered_json json_of(const tree_arguments& a, const tree_runs& r) {
-    ordered_json checks = ordered_json::array();
-    for (const check& c : r.checks) {
-        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}});
-    }
+/// Returns the members of the document, without the checks.
+ordered_json members(const tree_arguments& a, const tree_runs& r) {
     return {{"edges", a.edges},
             {"nodes", a.nodes},
             {"threads", a.threads},
@@ -206,24 +172,7 @@ ordered_json json_of(const tree_arguments& a, const tree_runs& r) {
               {"force_us", r.octree.force_us},
               {"force_error", r.error},
               {"times", json_of(r.octree.times)}}},
-            {"statistics", command_line::json_of(r.at_end)},
-            {"checks", std::move(checks)}};
-}
-
-absl::StatusOr<int> run(tree_arguments& a) {
-    auto out = command_line::json_output::open(a.json);
-    if (!out.ok()) {
-        return out.status();
-    }
-    const auto r = execute(a);
-    if (!r.ok()) {
-        return r.status();
-    }
-    out->text() << (a.quiet ? "" : to_text(a, *r)) << checks_text(*r);
-    if (absl::Status s = out->commit(command_line::device_json(r->device), json_of(a, *r)); !s.ok()) {
-        return s;
-    }
-    return r->passed() ? 0 : 1;
+            {"statistics", command_line::json_of(r.at_end)}};
 }
 
 void declare(CLI::App& app, tree_arguments& a) {
@@ -261,11 +210,7 @@ void declare(CLI::App& app, tree_arguments& a) {
 command_line::subcommand tree_command() {
     const auto a = std::make_shared<tree_arguments>();
     return {"tree", "A search tree and an octree that threads build node by node", "Examples",
-            [a](CLI::App& app) { declare(app, *a); },
-            [a] {
-                const absl::StatusOr<int> code = run(*a);
-                return code.ok() ? *code : command_line::exit_code(code.status());
-            }};
+            [a](CLI::App& app) { declare(app, *a); }, [a] { return run_checked(*a, execute, to_text, members); }};
 }
 
 const command_line::registrar tree_command_registered{tree_command()};

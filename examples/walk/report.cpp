@@ -6,7 +6,7 @@
 ///     to_text    input_text     the graph, the device, the heap, the walk
 ///                phases_text    a line for each phase: seconds, kernel seconds, items, items a second
 ///                heap_text      counters of the heap
-///                checks_text    a line for each check, and the verdict
+///                checks_text    of examples/report
 ///     json_of    the same numbers, all options and all statistics
 
 #include "examples/walk/report.hpp"
@@ -87,24 +87,9 @@ std::string heap_text(const walk_result& r) {
 
 }  // namespace
 
-/// A check's line:
-///
-///       passed  every step is an edge          40000 steps of 1000 walkers; 0 are no edge
-///       unused  lists moved as they grew       0 calls of realloc moved their block
-std::string checks_text(const walk_result& result) {
-    std::string text = "checks\n";
-    for (const check& c : result.checks) {
-        const char* const verdict = c.passed ? "passed" : c.required ? "FAILED" : "unused";
-        absl::StrAppendFormat(&text, "  %-6s  %-30s %s\n", verdict, c.name, c.detail);
-    }
-    if (!result.passed()) {
-        return text + "A CHECK FAILED\n";
-    }
-    return text + "all checks passed" + (result.used_all() ? "\n" : "; this run did not use every path of the heap\n");
-}
-
 std::string to_text(const walk_description& what, const walk_result& result) {
-    return absl::StrCat(input_text(what, result), phases_text(what, result), heap_text(result), checks_text(result));
+    return absl::StrCat(input_text(what, result), phases_text(what, result), heap_text(result),
+                        checks_text(result.checks));
 }
 
 /// `ordered_json` keeps the members in this order.
@@ -118,10 +103,6 @@ nlohmann::ordered_json json_of(const walk_description& what, const walk_result& 
                           {"items", p.items},
                           {"unit", p.unit},
                           {"rate_per_second", p.rate()}});
-    }
-    json checks = json::array();
-    for (const check& c : result.checks) {
-        checks.push_back({{"name", c.name}, {"passed", c.passed}, {"detail", c.detail}, {"required", c.required}});
     }
     json heap_options = json::object();
     // All options with the values of this run, so that it can be repeated.
@@ -147,7 +128,7 @@ nlohmann::ordered_json json_of(const walk_description& what, const walk_result& 
         {"read_seconds", what.read_seconds},
         {"heap_seconds", what.heap_seconds},
         {"phases", phases},
-        {"checks", checks},
+        {"checks", json_of(result.checks)},
         {"passed", result.passed()},
         {"statistics_before_freeing", command_line::json_of(result.before_freeing)},
         {"statistics", command_line::json_of(result.at_end)},

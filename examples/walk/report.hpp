@@ -34,9 +34,6 @@ struct walk_description {
 /// Returns a table for people: the input, phases, the heap's numbers, one line for each check, and the verdict.
 std::string to_text(const walk_description& what, const walk_result& result);
 
-/// Returns the lines of the checks only.
-std::string checks_text(const walk_result& result);
-
 /// Returns the members of the JSON document: everything in the table, all options and all statistics.
 nlohmann::ordered_json json_of(const walk_description& what, const walk_result& result);
 

@@ -167,7 +167,7 @@ int run_walk_command(walk_arguments& arguments, const std::string& explanation) 
         return command_line::exit_code(result.status());
     }
     // A check that failed is printed like one that passed, and gives the exit code 1 below.
-    out->text() << (arguments.quiet ? checks_text(*result) : absl::StrCat(explanation, to_text(what, *result)));
+    out->text() << (arguments.quiet ? checks_text(result->checks) : absl::StrCat(explanation, to_text(what, *result)));
     const absl::Status written = out->commit(command_line::device_json(what.device), json_of(what, *result));
     if (!written.ok()) {
         return command_line::exit_code(written);

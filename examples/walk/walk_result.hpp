@@ -5,12 +5,12 @@
 /// The results of a run of the walk: phases, checks and the heap's statistics. walk_run.cu fills it in, report.cpp
 /// prints it.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "examples/report/check.hpp"
 #include "runtime/statistics/statistics.hpp"
 
 namespace orchard::examples {
@@ -42,15 +42,6 @@ struct phase {
     }
 };
 
-/// One check: the condition, its result, and the numbers from which the result follows, also if it passed.
-struct check {
-    std::string name;
-    bool passed = false;
-    std::string detail;
-    /// False: it only says that the run used a path of the heap, which a small graph need not do.
-    bool required = true;
-};
-
 /// The results of a run.
 struct walk_result {
     std::vector<phase> phases;
@@ -60,11 +51,7 @@ struct walk_result {
     std::uint32_t max_degree = 0;  ///< greatest degree of the input
 
     /// Returns whether all required checks passed. A run without any check did not pass.
-    [[nodiscard]] bool passed() const {
-        return !checks.empty() && std::ranges::all_of(checks, [](const check& c) { return c.passed || !c.required; });
-    }
-    /// Returns whether the run used all paths of the heap that the checks look for.
-    [[nodiscard]] bool used_all() const { return std::ranges::all_of(checks, &check::passed); }
+    [[nodiscard]] bool passed() const { return examples::passed(checks); }
 };
 
 }  // namespace orchard::examples

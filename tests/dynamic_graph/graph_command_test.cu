@@ -11,8 +11,8 @@
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/graph/read_graph.hpp"
-#include "runtime/cli/command_line.hpp"
 #include "tests/support/hardened_fixture.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -181,21 +181,8 @@ TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
     }
 }
 
-/// Runs the command; returns its exit code and what it printed.
-std::pair<int, std::string> run_command(const std::vector<std::string>& words) {
-    std::vector<const char*> argv{"orchard", "graph", "--device", "emulated", "--emulated-workers", "2"};
-    for (const std::string& word : words) {
-        argv.push_back(word.c_str());
-    }
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
-    std::string text = testing::internal::GetCapturedStdout();
-    return {code, text + testing::internal::GetCapturedStderr()};
-}
-
 TEST(graph_command, prints_batches_degrees_and_checks) {
-    const auto [code, text] = run_command({"rmat:6", "--batch", "200", "--analyses", "bfs,kcore"});
+    const auto [code, text] = test::run_emulated("graph", {"rmat:6", "--batch", "200", "--analyses", "bfs,kcore"});
     EXPECT_EQ(code, 0) << text;
     EXPECT_THAT(text, HasSubstr("passed  kcore"));
     EXPECT_THAT(text, HasSubstr("degree  vertices"));
@@ -203,17 +190,13 @@ TEST(graph_command, prints_batches_degrees_and_checks) {
 }
 
 TEST(graph_command, refuses_what_makes_no_sense) {
-    for (const auto& words : {std::vector<std::string>{"rmat:99"},
-                              {"rmat:5", "--analyses", "bfs,other"},
-                              {"rmat:5", "--batch", "0"},
-                              {"rmat:5", "--updates", "sometimes"},
-                              {"rmat:5", "--order", "x"},
-                              {"grid:1x1,0"},
-                              {"/nonexistent"}}) {
-        const auto [code, text] = run_command(words);
-        EXPECT_EQ(code, 2) << text;
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
-    }
+    test::expect_refused("graph", {{"rmat:99"},
+                                   {"rmat:5", "--analyses", "bfs,other"},
+                                   {"rmat:5", "--batch", "0"},
+                                   {"rmat:5", "--updates", "sometimes"},
+                                   {"rmat:5", "--order", "x"},
+                                   {"grid:1x1,0"},
+                                   {"/nonexistent"}});
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "examples/join/join_run.hpp"
 #include "examples/join/page_queue.cuh"
-#include "runtime/cli/command_line.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "tests/support/hardened_fixture.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -140,21 +140,8 @@ TEST_P(join, s_queue_gives_no_page_twice) {
     EXPECT_GT(found[1], 4u * 64);
 }
 
-/// Runs the command; returns its exit code and what it printed.
-std::pair<int, std::string> run_command(const std::vector<std::string>& words) {
-    std::vector<const char*> argv{"orchard", "join", "--device", "emulated", "--emulated-workers", "2"};
-    for (const std::string& word : words) {
-        argv.push_back(word.c_str());
-    }
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
-    std::string text = testing::internal::GetCapturedStdout();
-    return {code, text + testing::internal::GetCapturedStderr()};
-}
-
 TEST(join_command, compares_all_memories) {
-    const auto [code, text] = run_command({"--tuples", "2000", "--repeats", "2"});
+    const auto [code, text] = test::run_emulated("join", {"--tuples", "2000", "--repeats", "2"});
     EXPECT_EQ(code, 0) << text;
     for (const std::string_view memory : join_memories()) {
         EXPECT_THAT(text, HasSubstr(absl::StrCat("passed  ", std::string(memory))));
@@ -162,15 +149,11 @@ TEST(join_command, compares_all_memories) {
 }
 
 TEST(join_command, refuses_what_makes_no_sense) {
-    for (const auto& words : {std::vector<std::string>{"--memory", "other"},
-                              {"--page-bytes", "100"},
-                              {"--page-bytes", "16"},
-                              {"--tuples", "0"},
-                              {"--repeats", "0"}}) {
-        const auto [code, text] = run_command(words);
-        EXPECT_EQ(code, 2) << text;
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
-    }
+    test::expect_refused("join", {{"--memory", "other"},
+                                  {"--page-bytes", "100"},
+                                  {"--page-bytes", "16"},
+                                  {"--tuples", "0"},
+                                  {"--repeats", "0"}});
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "examples/particles/shower_run.hpp"
-#include "runtime/cli/command_line.hpp"
 #include "tests/support/hardened_fixture.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -127,22 +127,9 @@ TEST_P(shower, in_a_pool_is_the_same_if_the_pool_is_large_enough) {
     EXPECT_TRUE(absl::IsInvalidArgument(run_in_pool(executor, 0, o, bar).status()));
 }
 
-/// Runs the command; returns its exit code and what it printed.
-std::pair<int, std::string> particles(const std::vector<std::string>& words) {
-    std::vector<const char*> argv{"orchard", "particles", "--device", "emulated", "--emulated-workers", "2"};
-    for (const std::string& word : words) {
-        argv.push_back(word.c_str());
-    }
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
-    std::string text = testing::internal::GetCapturedStdout();
-    return {code, text + testing::internal::GetCapturedStderr()};
-}
-
 TEST(particles_command, runs_and_says_what_a_pool_would_do) {
-    const auto [code, text] =
-        particles({"--primaries", "30", "--energy", "30", "--track-bytes", "4096", "--capacity", "4MiB"});
+    const auto [code, text] = test::run_emulated(
+        "particles", {"--primaries", "30", "--energy", "30", "--track-bytes", "4096", "--capacity", "4MiB"});
     EXPECT_EQ(code, 0) << text;
     EXPECT_THAT(text, HasSubstr("passed  same sums as on the host"));
     EXPECT_THAT(text, HasSubstr("passed  memory of the host was used"));
@@ -158,15 +145,9 @@ TEST(particles_command, fails_where_the_heap_is_too_small) {
 }
 
 TEST(particles_command, refuses_what_makes_no_sense) {
-    for (const auto& words : {std::vector<std::string>{"--track-bytes", "100"},
-                              {"--track-bytes", "16"},
-                              {"--primaries", "0"},
-                              {"--energy", "-1"},
-                              {"--pool", "0"}}) {
-        const auto [code, text] = particles(words);
-        EXPECT_EQ(code, 2) << text;
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
-    }
+    test::expect_refused(
+        "particles",
+        {{"--track-bytes", "100"}, {"--track-bytes", "16"}, {"--primaries", "0"}, {"--energy", "-1"}, {"--pool", "0"}});
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "examples/trees/tree_inputs.hpp"
 #include "examples/trees/tree_run.hpp"
-#include "runtime/cli/command_line.hpp"
 #include "tests/support/hardened_fixture.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::examples {
 namespace {
@@ -134,21 +134,9 @@ TEST_P(trees, of_bodies_without_memory_leave_some_out) {
     expect_empty();
 }
 
-/// Runs the command; returns its exit code and what it printed.
-std::pair<int, std::string> tree(const std::vector<std::string>& words) {
-    std::vector<const char*> argv{"orchard", "tree", "--device", "emulated", "--emulated-workers", "2"};
-    for (const std::string& word : words) {
-        argv.push_back(word.c_str());
-    }
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = command_line::run(static_cast<int>(argv.size()), argv.data(), "0123abc");
-    std::string text = testing::internal::GetCapturedStdout();
-    return {code, text + testing::internal::GetCapturedStderr()};
-}
-
 TEST(tree_command, runs_and_checks) {
-    const auto [code, text] = tree({"--edges", "2000", "--nodes", "300", "--bodies", "500", "--repeats", "2"});
+    const auto [code, text] =
+        test::run_emulated("tree", {"--edges", "2000", "--nodes", "300", "--bodies", "500", "--repeats", "2"});
     EXPECT_EQ(code, 0) << text;
     EXPECT_THAT(text, HasSubstr("passed  search tree, in the heap"));
     EXPECT_THAT(text, HasSubstr("passed  octree: forces as by all pairs"));
@@ -156,23 +144,19 @@ TEST(tree_command, runs_and_checks) {
 }
 
 TEST(tree_command, fails_without_memory) {
-    const auto [code, text] =
-        tree({"--edges", "400000", "--nodes", "50000", "--bodies", "500", "--repeats", "1", "--capacity", "4MiB"});
+    const auto [code, text] = test::run_emulated(
+        "tree", {"--edges", "400000", "--nodes", "50000", "--bodies", "500", "--repeats", "1", "--capacity", "4MiB"});
     EXPECT_EQ(code, 1) << text;
     EXPECT_THAT(text, HasSubstr("FAILED  search tree, in the heap"));
 }
 
 TEST(tree_command, refuses_what_makes_no_sense) {
-    for (const auto& words : {std::vector<std::string>{"--opening", "0.6"},
-                              {"--bodies", "1"},
-                              {"--edges", "0"},
-                              {"--nodes", "0"},
-                              {"--threads", "x"},
-                              {"--repeats", "0"}}) {
-        const auto [code, text] = tree(words);
-        EXPECT_EQ(code, 2) << text;
-        EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
-    }
+    test::expect_refused("tree", {{"--opening", "0.6"},
+                                  {"--bodies", "1"},
+                                  {"--edges", "0"},
+                                  {"--nodes", "0"},
+                                  {"--threads", "x"},
+                                  {"--repeats", "0"}});
 }
 
 }  // namespace
