@@ -137,8 +137,8 @@ TEST(particles_command, runs_and_says_what_a_pool_would_do) {
 }
 
 TEST(particles_command, fails_where_the_heap_is_too_small) {
-    const auto [code, text] = particles(
-        {"--primaries", "30", "--energy", "30", "--track-bytes", "4096", "--capacity", "4MiB", "--host-budget", "0"});
+    const auto [code, text] = test::run_emulated("particles", {"--primaries", "30", "--energy", "30", "--track-bytes",
+                                                               "4096", "--capacity", "4MiB", "--host-budget", "0"});
     EXPECT_EQ(code, 1);
     EXPECT_THAT(text, HasSubstr("FAILED  followed to their ends"));
     EXPECT_THAT(text, HasSubstr("the heap ran short in kernel"));
