@@ -42,13 +42,32 @@ struct graph_report {
     std::uint64_t edges = 0;
     graph_result result;
     std::vector<check> checks;
+};
 
+/// Reads the names of analyses. Errors: InvalidArgument with the name that is none.
+absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
+    std::vector<analysis> all;
+    for (const absl::string_view name : absl::StrSplit(names, ',', absl::SkipEmpty())) {
+        if (name == "none" || name == "all") {
+            for (int i = 0; i < analyses && name == "all"; ++i) {
+                all.push_back(static_cast<analysis>(i));
+            }
+            continue;
+        }
+        const auto* const found = std::ranges::find(analysis_names, std::string_view(name.data(), name.size()));
+        if (found == std::end(analysis_names)) {
+            return absl::InvalidArgumentError(
+                absl::StrCat("--analyses \"", name,
+                             "\": give some of bfs, sssp, pagerank, components, triangles, "
+                             "kcore, separated by commas; all, or none"));
+        }
+        all.push_back(static_cast<analysis>(found - std::begin(analysis_names)));
+    }
     return all;
 }
 
 /// Returns a capacity with room to spare: six times 4 B for each direction, and what the segment cache holds.
-std::uint64_t
-capacity_for(std::uint32_t vertices, std::uint64_t edges) {
+std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges) {
     return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * 24 + 256 * mib);
 }
 

@@ -48,14 +48,33 @@ struct tree_runs {
     double error = 0;
     statistics at_end;
     std::vector<check> checks;
+};
 
-    return {name, wrong == 0 && r.nodes == keys&& r.edges == a.edges&& r.left_out == 0,
+void choose_sizes(tree_arguments& a, simt::device_kind device) {
+    const bool cuda = device == simt::device_kind::cuda;
+    a.threads = a.threads != 0 ? a.threads : cuda ? 16'384 : 256;
+    a.bodies = a.bodies != 0 ? a.bodies : cuda ? 1u << 20 : 4096;
+}
+
+bool operator==(const key_record& a, const key_record& b) {
+    return a.is_there == b.is_there && a.edges == b.edges && a.sum == b.sum;
+}
+
+/// Compares a search tree with the input.
+check check_search_tree(const char* name, const search_tree_result& r, const tree_arguments& a,
+                        const std::vector<key_record>& right) {
+    std::uint64_t keys = 0;
+    std::uint64_t wrong = 0;
+    for (std::size_t k = 0; k < right.size(); ++k) {
+        keys += right[k].is_there;
+        wrong += r.keys[k] == right[k] ? 0 : 1;
+    }
+    return {name, wrong == 0 && r.nodes == keys && r.edges == a.edges && r.left_out == 0,
             absl::StrFormat("%d nodes of %d keys, %d of %d edges; %d keys with other edges than the input", r.nodes,
                             keys, r.edges, a.edges, wrong)};
 }
 
-absl::StatusOr<tree_runs>
-execute(tree_arguments& a) {
+absl::StatusOr<tree_runs> execute(tree_arguments& a) {
     tree_runs r;
     const auto device = choose_device(a.heap.device);
     if (!device.ok()) {
