@@ -34,12 +34,12 @@ public:
         analysis_result r;
         absl::Status s;
         switch (what) {
-            case analysis::bfs: s = search(rows, source); break;
-            case analysis::sssp: s = paths(rows, source); break;
-            case analysis::pagerank: s = ranks(rows); break;
-            case analysis::components: s = components(rows); break;
-            case analysis::triangles: s = triangles(rows, r.count); break;
-            case analysis::kcore: s = cores(rows); break;
+            case analysis::bfs: s.Update(search(rows, source)); break;
+            case analysis::sssp: s.Update(paths(rows, source)); break;
+            case analysis::pagerank: s.Update(ranks(rows)); break;
+            case analysis::components: s.Update(components(rows)); break;
+            case analysis::triangles: s.Update(triangles(rows, r.count)); break;
+            case analysis::kcore: s.Update(cores(rows)); break;
         }
         if (what == analysis::pagerank) {
             r.ranks.resize(vertices_);

@@ -257,18 +257,15 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
     if (vertices == 0 || edges.empty()) {
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
     }
-    absl::StatusOr<graph_result> result;
-    {
+    // The graph ends with the run, and has then given back what it had.
+    auto result = [&]() -> absl::StatusOr<graph_result> {
         auto g = orchard::graph<>::create(h);
-        if (!g.ok()) {
-            return g.status();
-        }
-        result = graph_run(h, *std::move(g), vertices, options).run(plan(vertices, edges, options), bar);
-    }
+        return g.ok() ? graph_run(h, *std::move(g), vertices, options).run(plan(vertices, edges, options), bar)
+                      : absl::StatusOr<graph_result>(g.status());
+    }();
     if (!result.ok()) {
         return result;
     }
-    // The graph has given back what it had.
     absl::Status s = h.trim();
     s.Update(s.ok() ? h.validate() : s);
     const auto stats = h.stats();

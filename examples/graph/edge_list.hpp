@@ -31,6 +31,8 @@ struct edge {
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t low() const { return static_cast<std::uint32_t>(key >> 32); }
     [[nodiscard]] ORCHARD_FN constexpr std::uint32_t high() const { return static_cast<std::uint32_t>(key); }
     friend constexpr auto operator<=>(const edge&, const edge&) = default;
+    // By itself: nvcc loses the one that the line above implies.
+    friend constexpr bool operator==(const edge& a, const edge& b) { return a.key == b.key; }
 };
 
 /// Vertices 0 to `vertices` - 1 and the edges between them: in ascending order, without duplicates and self-loops.

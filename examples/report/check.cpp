@@ -13,6 +13,8 @@ bool passed(std::span<const check> checks) {
     return !checks.empty() && std::ranges::all_of(checks, [](const check& c) { return c.passed || !c.required; });
 }
 
+bool used_all(std::span<const check> checks) { return std::ranges::all_of(checks, &check::passed); }
+
 std::string checks_text(std::span<const check> checks) {
     std::string text = "checks\n";
     for (const check& c : checks) {
@@ -22,8 +24,7 @@ std::string checks_text(std::span<const check> checks) {
     if (!passed(checks)) {
         return text + "A CHECK FAILED\n";
     }
-    const bool used_all = std::ranges::all_of(checks, &check::passed);
-    return text + "all checks passed" + (used_all ? "\n" : "; this run did not use every path of the heap\n");
+    return text + "all checks passed" + (used_all(checks) ? "\n" : "; this run did not use every path of the heap\n");
 }
 
 nlohmann::ordered_json json_of(std::span<const check> checks) {

@@ -22,6 +22,9 @@ struct check {
 /// Returns whether all required checks passed. A run without any check did not pass.
 bool passed(std::span<const check> checks);
 
+/// Returns whether all checks passed, those too that only say which paths of the heap were used.
+bool used_all(std::span<const check> checks);
+
 /// Returns a line for each check, and the verdict:
 ///
 ///       passed  every step is an edge          40000 steps of 1000 walkers; 0 are no edge

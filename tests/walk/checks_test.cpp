@@ -134,7 +134,7 @@ TEST(heap_check, each_number_matters) {
         walk_result result;
         result.checks = check_heap(small, absl::OkStatus());
         EXPECT_TRUE(result.passed());
-        EXPECT_FALSE(result.used_all());
+        EXPECT_FALSE(used_all(result.checks));
     }
     statistics leak = good;
     leak.frees = 0;
