@@ -221,7 +221,7 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
 
 void declare(CLI::App& app, graph_arguments& a) {
     app.add_option("graph", a.input,
-                   "A file (MatrixMarket, METIS as *.graph, or an edge list), or rmat:SCALE[,FACTOR], "
+                   "A file (MatrixMarket, METIS as *.metis, or an edge list), or rmat:SCALE[,FACTOR], "
                    "er:VERTICES,EDGES, grid:WIDTHxHEIGHT[,PERCENT of holes], rgg:VERTICES,DEGREE")
         ->type_name("GRAPH")
         ->capture_default_str();

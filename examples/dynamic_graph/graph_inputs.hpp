@@ -19,7 +19,7 @@ namespace orchard::examples {
 ///     er:VERTICES,EDGES       Erdős-Rényi: so many random pairs of different vertices
 ///     grid:WIDTHxHEIGHT[,PERCENT]   each vertex with its four neighbours; PERCENT (10) of the vertices are holes
 ///     rgg:VERTICES,DEGREE     random points in a square, joined if they are near: DEGREE neighbours on average
-///     anything else           a file: MatrixMarket, METIS (*.graph, *.metis) or an edge list, plain or gzip
+///     anything else           a file: MatrixMarket, METIS (*.metis) or an edge list, plain or gzip
 ///
 /// Errors: InvalidArgument with the part that is wrong and what is allowed; those of the readers.
 absl::StatusOr<edge_list> graph_of(const std::string& description, std::uint64_t seed);

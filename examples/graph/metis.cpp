@@ -67,10 +67,7 @@ bool is_comment(std::string_view line) { return !line.empty() && line.front() ==
 
 }  // namespace
 
-bool is_metis_name(std::string_view path) {
-    const auto ends = [&](std::string_view with) { return path.ends_with(with); };
-    return ends(".graph") || ends(".metis") || ends(".graph.gz") || ends(".metis.gz");
-}
+bool is_metis_name(std::string_view path) { return path.ends_with(".metis") || path.ends_with(".metis.gz"); }
 
 /// A vertex without neighbours has an empty line.
 absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line) {

@@ -12,8 +12,9 @@ namespace orchard::examples {
 
 /// Reads a graph from a file, plain or gzip. The content determines the format, or for METIS the name:
 ///
-/// - METIS, if the name ends in `.graph` or `.metis` (also with `.gz`): the numbers of vertices and edges, then the
-///   neighbours of each vertex, from 1. Sizes and weights are checked to be numbers and then ignored.
+/// - METIS, if the name ends in `.metis` or `.metis.gz`: the numbers of vertices and edges, then the neighbours of each
+///   vertex, from 1. Sizes and weights are checked to be numbers and then ignored. Its first lines look like those of
+///   an edge list, so that the content alone cannot tell.
 /// - MatrixMarket, if the first line begins with `%%MatrixMarket`: `matrix coordinate`, field `pattern`, `integer` or
 ///   `real`, symmetry `general` or `symmetric`, square. Vertices are 1 to n in the file and 0 to n - 1 here. Values are
 ///   checked to be numbers and then ignored: every entry is an edge, even one of value 0.

@@ -20,7 +20,7 @@ bool is_matrix_market(std::string_view first_line);
 /// Reads the rest of a MatrixMarket file whose first line is `banner`. Contract: `read_graph`.
 absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner);
 
-/// Returns true if a file of this name is in METIS's format: its ending is .graph or .metis, perhaps with .gz.
+/// Returns true if a file of this name is in METIS's format: its ending is .metis or .metis.gz.
 bool is_metis_name(std::string_view path);
 
 /// Reads a METIS file whose first line is `line`. Contract: `read_graph`.

@@ -149,7 +149,7 @@ TEST(graph_inputs, that_are_wrong_name_the_part_and_the_remedy) {
 
 /// Reads a METIS file with this content.
 absl::StatusOr<edge_list> metis(const std::string& content) {
-    const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".graph");
+    const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".metis");
     std::ofstream(path) << content;
     auto read = read_graph(path);
     std::remove(path.c_str());
