@@ -364,7 +364,7 @@ private:
             heap_.free(graph_run::address(run));
             return;
         }
-        note->set(graph_retired_run::run, run);
+        note->set(graph_retired_run::run, run - base() / 16);
         note->set(graph_retired_run::snapshot, snapshot);
         push_retired(note, static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(&v) / sizeof(v)));
     }
@@ -375,7 +375,7 @@ public:
         auto& head = state_->retired[list % graph_state::retired_lists];
         std::uint64_t found = head.template load<simt::order::relaxed>();
         do {
-            note->set(graph_retired_run::next, found);
+            note->set(graph_retired_run::next, found == 0 ? 0 : found - base() + 16);
             // Pairs with the acquire of the thread that takes the stack.
         } while (!head.template compare_exchange<simt::order::release>(found, reinterpret_cast<std::uint64_t>(note)));
     }
@@ -384,9 +384,10 @@ public:
         std::uint64_t at = state_->retired[list].template exchange<simt::order::acquire>(0);
         while (at != 0) {
             auto* const note = reinterpret_cast<graph_retired_run*>(at);
-            at = note->get(graph_retired_run::next);
+            const std::uint64_t next = note->get(graph_retired_run::next);
+            at = next == 0 ? 0 : next + base() - 16;
             if (oldest == 0 || note->get(graph_retired_run::snapshot) < oldest) {
-                heap_.free(graph_run::address(note->get(graph_retired_run::run)));
+                heap_.free(graph_run::address(note->get(graph_retired_run::run) + base() / 16));
                 heap_.free(note);
             } else {
                 push_retired(note, list);
@@ -395,6 +396,12 @@ public:
     }
 
 private:
+    /// Returns the heap's first address. Notes have distances from it: halves of addresses would make the runs of a
+    /// simulation differ.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t base() const {
+        return reinterpret_cast<std::uint64_t>(heap_.view().base);
+    }
+
     heap_ref heap_;
     graph_state* state_ = nullptr;
 };

@@ -211,7 +211,9 @@ private:
 /// A run that a snapshot may still read, in a list of such runs. Its words have the size of a run's, since blocks of
 /// the heap are one or the other in turn, and a simulation knows each word by its size.
 struct graph_retired_run {
-    enum field : int { next, run, snapshot };  ///< `snapshot`: the last one that has the run
+    /// `next`: its distance from the heap's base, and 16; 0 if there is none. `run`: less the base / 16. `snapshot`:
+    /// the last one that has the run.
+    enum field : int { next, run, snapshot };
     simt::plain<std::uint32_t> words[6];
 
     [[nodiscard]] ORCHARD_INLINE std::uint64_t get(field f) const {

@@ -54,13 +54,27 @@ std::string name_table::name_of(const volatile void* at, std::uint32_t number) c
 
 std::string name_table::text_of_value(std::uint64_t value) const {
     const range* const r = find(static_cast<std::uintptr_t>(value));
-    return r == nullptr ? absl::StrFormat("0x%x", value) : absl::StrCat("&", r->name, "+", value - r->first);
+    return r == nullptr ? text_of_packed(value) : absl::StrCat("&", r->name, "+", value - r->first);
 }
 
 // The number of the range is in the upper 16 bits, the offset in the others.
 std::uint64_t name_table::portable(std::uint64_t value) const {
-    const range* const r = find(static_cast<std::uintptr_t>(value));
-    return r == nullptr ? value : (static_cast<std::uint64_t>(r - ranges_.data()) << 48) + (value - r->first);
+    const auto of = [&](const range& r, std::uint64_t address) {
+        return (static_cast<std::uint64_t>(&r - ranges_.data()) << 48) + (address - r.first);
+    };
+    if (const range* const r = find(static_cast<std::uintptr_t>(value)); r != nullptr) {
+        return of(*r, value);
+    }
+    const std::uint64_t address = (value & 0xffff'ffff'ffff) << 4;
+    const range* const r = find(static_cast<std::uintptr_t>(address));
+    return r == nullptr ? value : of(*r, address) + (value >> 48 << 32);
+}
+
+std::string name_table::text_of_packed(std::uint64_t value) const {
+    const std::uint64_t address = (value & 0xffff'ffff'ffff) << 4;
+    const range* const r = find(static_cast<std::uintptr_t>(address));
+    return r == nullptr ? absl::StrFormat("0x%x", value)
+                        : absl::StrCat(value >> 48, ":&", r->name, "+", address - r->first);
 }
 
 std::string trace::text() const {

@@ -31,7 +31,8 @@ public:
     [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
     /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range.
     [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
-    /// Returns a value for the hash: an address in a named range is replaced by range and offset.
+    /// Returns a value for the hash: an address in a named range is replaced by range and offset. So is an address
+    /// divided by 16 that has 16 bits of another number above it, as words of containers have it.
     [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
 
 private:
@@ -42,6 +43,8 @@ private:
         std::string name;
     };
     [[nodiscard]] const range* find(std::uintptr_t at) const;
+    /// As `text_of_value`, of an address with another number above it.
+    [[nodiscard]] std::string text_of_packed(std::uint64_t value) const;
     std::vector<range> ranges_;
 };
 

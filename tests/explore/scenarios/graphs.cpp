@@ -20,6 +20,8 @@ namespace {
 constexpr std::array<std::uint32_t, 3> graphs_sources{1, 2, 4096};
 constexpr std::uint32_t graphs_targets = 9;  // runs of 4, 8 and 12 edges
 constexpr std::uint32_t graphs_readers = 2;
+/// Bytes of the graph's words and tables.
+constexpr std::size_t arena_bytes = 1 << 20;
 
 /// The position of a lane that is a grid by itself.
 constexpr simt::thread_position alone{0, 0, 1, 1};
@@ -27,8 +29,9 @@ constexpr simt::thread_position alone{0, 0, 1, 1};
 class graphs_world {
 public:
     graphs_world(world& w, const heap_setup& setup)
-        : heap{w, setup}, memory_{1 << 20}, state_{memory_.place<device::graph_state>(1)}, ref_{heap.ref, state_} {
-        heap.s.name_words(state_, sizeof(*state_), "graph", sizeof(std::uint64_t));
+        : heap{w, setup}, memory_{arena_bytes}, state_{memory_.place<device::graph_state>(1)}, ref_{heap.ref, state_} {
+        // All of it: words of the graph have addresses of its tables, which differ from run to run.
+        heap.s.name_words(memory_.base(), arena_bytes, "graph", sizeof(std::uint64_t));
         premake(state_->table);
         for (std::uint32_t i = 0; i < graphs_readers; ++i) {
             premake(state_->snapshots[i]);
