@@ -20,7 +20,7 @@ using word = simt::device_word<std::uint32_t>;
 using word64 = simt::device_word<std::uint64_t>;
 
 /// Returns `full`, or `reduced` where a sanitizer or the library's own checks slow everything down.
-constexpr std::uint32_t sized(std::uint32_t full, std::uint32_t reduced) {
+constexpr std::uint32_t sized([[maybe_unused]] std::uint32_t full, [[maybe_unused]] std::uint32_t reduced) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return reduced;
 #else
