@@ -27,7 +27,7 @@ bool is_fork = false;
 }  // namespace
 
 /// Called by the address sanitizer's leak checker at the exit.
-extern "C" int __lsan_is_turned_off();
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return is_fork ? 1 : 0; }
 
 namespace {
