@@ -105,7 +105,7 @@ protected:
     /// Returns whether a key that was found is there, without another look at the header. It is if the slot is one word
     /// of the bucket itself: the word is not older than the header that the reader has acquired. If it is newer, the
     /// key was inserted, or moved from the chain, while the reader looked. A lane that still inserts it has the lock,
-    /// and whoever does not find the key waits for that (`must_be_free`, as the slot had another key before).
+    /// and a reader that does not find the key waits for that (`must_be_free`, as the slot had another key before).
     ORCHARD_INLINE static bool is_certain(const position& at, const finding& f) {
         return slots::slot_words == 1 && f.at == at.n;
     }

@@ -133,7 +133,7 @@ protected:
         lacks_blocks,  ///< the free list has too few blocks (`map_memory::stock`)
     };
     /// Splits the bucket `at`, if it is as it was read: moves half of its keys to bucket `child`, which is ready. It
-    /// does not ask the heap: what is called below `malloc` needs registers, which all who call a split would hold.
+    /// does not ask the heap: functions below `malloc` need registers, which every caller of a split would hold.
     ORCHARD_INLINE split_result split(const position& at, std::uint64_t child) const {
         return split_by(*this, at, child);
     }

@@ -41,8 +41,8 @@ namespace orchard::device {
 struct map_header {
     static constexpr std::uint64_t locked = 1;   ///< a lane changes the bucket
     static constexpr std::uint64_t chained = 2;  ///< the bucket has overflow blocks; all of its own slots are used then
-    /// A slot that once had a key has lost it, and may have got another: whoever finds a key has to look at the header
-    /// again.
+    /// A slot that once had a key has lost it, and may have got another: a reader that finds a key has to look at the
+    /// header again.
     static constexpr std::uint64_t reused = 4;
     static constexpr std::uint32_t depth_shift = 3;
     static constexpr std::uint32_t depth_bits = 6;

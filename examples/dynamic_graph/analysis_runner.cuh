@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "examples/dynamic_graph/analyses.hpp"
 #include "examples/dynamic_graph/analyses_kernels.cuh"
-#include "runtime/heap/device_memory.hpp"
+#include "examples/report/kernel_steps.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
@@ -54,26 +54,17 @@ public:
     }
 
 private:
-    analysis_runner(const simt::executor& on, std::uint32_t vertices) : on_{on}, vertices_{vertices} {
-        on_.timed = true;
-    }
+    analysis_runner(const simt::executor& on, std::uint32_t vertices) : on_{timed(on)}, vertices_{vertices} {}
 
     absl::Status prepare() {
         absl::Status status;
-        const auto make = [&](auto& array, std::uint64_t count) {
-            auto created = std::remove_reference_t<decltype(array)>::create(on_, count);
-            status.Update(created.status());
-            if (created.ok()) {
-                array = *std::move(created);
-            }
-        };
-        make(first_, vertices_);
-        make(second_, vertices_);
-        make(third_, vertices_);
-        make(rank_, vertices_);
-        make(share_, vertices_);
-        make(changed_, 1);
-        make(count_, 1);
+        status.Update(make(on_, vertices_, first_));
+        status.Update(make(on_, vertices_, second_));
+        status.Update(make(on_, vertices_, third_));
+        status.Update(make(on_, vertices_, rank_));
+        status.Update(make(on_, vertices_, share_));
+        status.Update(make(on_, 1, changed_));
+        status.Update(make(on_, 1, count_));
         return status;
     }
 
@@ -82,9 +73,7 @@ private:
     }
     template <class Kernel>
     absl::Status launch(const Kernel& kernel) {
-        const simt::launch_result done = simt::launch(on_, shape(), kernel);
-        kernel_us_ += done.microseconds;
-        return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
+        return examples::run(on_, shape(), kernel, kernel_us_);
     }
     template <class Rows, class Work>
     absl::Status over(const Rows& rows, const Work& work) {

@@ -261,9 +261,7 @@ void declare(CLI::App& app, graph_arguments& a) {
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);
     app.footer("Unless given, the capacity is what the graph needs, and 1 GiB at least.");
-    app.parse_complete_callback([&app, &a] {
-        a.capacity_given = app.count("--capacity") != 0 || ::secure_getenv("ORCHARD_CAPACITY") != nullptr;
-    });
+    app.parse_complete_callback([&app, &a] { a.capacity_given = given_options(app).contains("capacity"); });
 }
 
 command_line::subcommand graph_command() {

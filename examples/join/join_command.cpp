@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "examples/join/join_run.hpp"
 #include "examples/report/checked_command.hpp"
+#include "examples/report/repetitions.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "runtime/text/text_table.hpp"
@@ -79,14 +80,6 @@ absl::StatusOr<join_report> execute(join_arguments& a) {
     return report;
 }
 
-/// Returns the first, third, tenth and settled time; "-" where there were not so many.
-std::string times_text(const std::vector<double>& us) {
-    std::vector<double> last(us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2), us.end());
-    std::ranges::sort(last);
-    const auto at = [&](std::size_t i) { return i <= us.size() ? absl::StrFormat("%.1f", us[i - 1]) : "-"; };
-    return absl::StrFormat("%s / %s / %s / %.1f", at(1), at(3), at(10), last[last.size() / 2]);
-}
-
 std::string to_text(const join_arguments& a, const join_report& r) {
     std::string text = absl::StrFormat(
         "join     two tables of %d tuples, %d matches in %d pages of %d B\n"
@@ -95,10 +88,8 @@ std::string to_text(const join_arguments& a, const join_report& r) {
     std::vector<std::vector<std::string>> lines{
         {"microseconds", "partition, settled", "probe: first / 3rd / 10th / settled", "free: the same"}};
     for (const join_run& run : r.runs) {
-        std::vector<double> parts(run.partition_us);
-        std::ranges::sort(parts);
-        lines.push_back({run.memory, absl::StrFormat("%.1f", parts[parts.size() / 2]), times_text(run.probe_us),
-                         run.memory == "direct" ? "-" : times_text(run.free_us)});
+        lines.push_back({run.memory, absl::StrFormat("%.1f", median_from(0, run.partition_us)),
+                         repetitions_text(run.probe_us), run.memory == "direct" ? "-" : repetitions_text(run.free_us)});
     }
     return text + detail::in_columns(lines, "lrrr") + "\n";
 }
@@ -157,9 +148,7 @@ void declare(CLI::App& app, join_arguments& a) {
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.join.heap);
     app.footer("Unless given, the capacity is twice what the result takes, and 64 MiB at least.");
-    app.parse_complete_callback([&app, &a] {
-        a.capacity_given = app.count("--capacity") != 0 || ::secure_getenv("ORCHARD_CAPACITY") != nullptr;
-    });
+    app.parse_complete_callback([&app, &a] { a.capacity_given = given_options(app).contains("capacity"); });
 }
 
 command_line::subcommand join_command() {

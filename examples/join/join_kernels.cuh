@@ -8,7 +8,7 @@
 ///     probe_tuples                   a thread for each tuple of the second table: compares it with its partition of
 ///                                    the first one; a match is a result in the thread's page
 ///     gather_results                 counts and sums the results
-///     free_results                   frees the pages
+///     free_results                   frees the pages (free_lists.cuh)
 ///
 ///     heads[thread] --> page: next | used | results ...  --> page ...
 ///
@@ -18,6 +18,7 @@
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/launch.cuh"
+#include "examples/report/free_lists.cuh"
 
 namespace orchard::examples {
 
@@ -153,19 +154,6 @@ struct gather_results {
 };
 
 template <class Memory>
-struct free_results {
-    Memory memory;
-    result_page* const* heads;
-    std::uint64_t count;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t i = at.global_thread();
-        for (result_page* page = i < count ? heads[i] : nullptr; page != nullptr;) {
-            result_page* const gone = page;
-            page = page->next;
-            memory.free(gone);
-        }
-    }
-};
+using free_results = free_lists<Memory, result_page, &result_page::next>;
 
 }  // namespace orchard::examples

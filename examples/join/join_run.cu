@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "device/published/published_ref.cuh"
 #include "examples/join/page_queue.cuh"
+#include "examples/report/kernel_steps.hpp"
 #include "examples/trees/bump_memory.cuh"
-#include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/published_heap.hpp"
 #include "runtime/nvtx/phase.hpp"
 
@@ -30,29 +30,21 @@ constexpr std::uint64_t partition_tuples = 256;
 /// The tables and arrays of a join, in plain device memory.
 class joining {
 public:
-    joining(const simt::executor& on, const join_options& options) : on_{on}, options_{options} {
-        on_.timed = true;
+    joining(const simt::executor& on, const join_options& options) : on_{timed(on)}, options_{options} {
         partitions_ =
             static_cast<std::uint32_t>(std::bit_ceil((options.tuples + partition_tuples - 1) / partition_tuples));
     }
 
     absl::Status prepare(std::span<const join_tuple> first, std::span<const join_tuple> second) {
         absl::Status status;
-        const auto make = [&](auto& array, std::uint64_t count) {
-            auto created = std::remove_reference_t<decltype(array)>::create(on_, count);
-            status.Update(created.status());
-            if (created.ok()) {
-                array = *std::move(created);
-            }
-        };
         for (table* const t : {&first_, &second_}) {
-            make(t->input, options_.tuples);
-            make(t->parted, options_.tuples);
-            make(t->counts, partitions_);
+            status.Update(make(on_, options_.tuples, t->input));
+            status.Update(make(on_, options_.tuples, t->parted));
+            status.Update(make(on_, partitions_, t->counts));
         }
-        make(begin_, partitions_ + 1);
-        make(heads_, options_.tuples);
-        make(counts_, 1);
+        status.Update(make(on_, partitions_ + 1, begin_));
+        status.Update(make(on_, options_.tuples, heads_));
+        status.Update(make(on_, 1, counts_));
         status.Update(status.ok() ? first_.input.upload(first) : status);
         status.Update(status.ok() ? second_.input.upload(second) : status);
         return status;
@@ -76,7 +68,7 @@ public:
             }
             if (status.ok()) {
                 const nvtx::phase marked(nvtx::phase::allocate, options_.tuples);
-                status.Update(run(simt::grid_for(options_.tuples),
+                status.Update(run(on_, simt::grid_for(options_.tuples),
                                   probe_tuples<Memory>{memory, options_.page_bytes, first_.parted.data(), begin_.data(),
                                                        second_.parted.data(), options_.tuples, partitions_,
                                                        heads_.data(), counts_.data()},
@@ -84,12 +76,12 @@ public:
             }
             if (status.ok()) {
                 const nvtx::phase marked(nvtx::phase::compute, options_.tuples);
-                status.Update(run(simt::grid_for(options_.tuples),
+                status.Update(run(on_, simt::grid_for(options_.tuples),
                                   gather_results{heads_.data(), options_.tuples, counts_.data()}, gather_us));
             }
             if (status.ok()) {
                 const nvtx::phase marked(nvtx::phase::free);
-                status.Update(run(simt::grid_for(options_.tuples),
+                status.Update(run(on_, simt::grid_for(options_.tuples),
                                   free_results<Memory>{memory, heads_.data(), options_.tuples}, free_us));
             }
             result.partition_us.push_back(partition_us);
@@ -113,18 +105,11 @@ private:
         device_array<word> counts;
     };
 
-    template <class Kernel>
-    absl::Status run(simt::grid shape, const Kernel& kernel, double& us) {
-        const simt::launch_result done = simt::launch(on_, shape, kernel);
-        us += done.microseconds;
-        return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
-    }
-
     /// Puts the tuples of a table behind each other by partition. The sums of the counts are made on the host, and are
     /// not part of the time. The first table's are kept.
     absl::Status partition(table& t, bool is_first, double& us) {
         absl::Status status = t.counts.zero();
-        status.Update(status.ok() ? run(simt::grid_for(options_.tuples),
+        status.Update(status.ok() ? run(on_, simt::grid_for(options_.tuples),
                                         count_tuples{t.input.data(), options_.tuples, partitions_, t.counts.data()}, us)
                                   : status);
         std::vector<std::uint32_t> counts(partitions_);
@@ -138,7 +123,7 @@ private:
         status.Update(status.ok() && is_first ? begin_.upload(begins) : status);
         status.Update(status.ok() ? copy_to_device(on_, t.counts.data(), begins.data(), counts.size() * sizeof(word))
                                   : status);
-        status.Update(status.ok() ? run(simt::grid_for(options_.tuples),
+        status.Update(status.ok() ? run(on_, simt::grid_for(options_.tuples),
                                         scatter_tuples{t.input.data(), options_.tuples, partitions_, t.counts.data(),
                                                        t.parted.data()},
                                         us)

@@ -5,7 +5,6 @@
 /// the device's budget, beside the same in a fixed pool of the device's budget, which ends when no slot is left.
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <memory>
 #include <set>
 
@@ -248,14 +247,7 @@ void declare(CLI::App& app, particle_arguments& a) {
     app.footer(
         "Unless given: backing elastic, capacity 256 KiB a primary (16 MiB or more), host_budget 15 times as much, "
         "move_unit 2 MiB.");
-    // As `apply_environment`, a privileged program takes no variable.
-    app.parse_complete_callback([&app, &a] {
-        for (const option_info& o : option_table()) {
-            if (app.count(o.flag) != 0 || ::secure_getenv(o.variable.c_str()) != nullptr) {
-                a.given.insert(o.name);
-            }
-        }
-    });
+    app.parse_complete_callback([&app, &a] { a.given = given_options(app); });
 }
 
 command_line::subcommand particles_command() {

@@ -17,6 +17,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/launch.cuh"
 #include "examples/particles/shower.cuh"
+#include "examples/report/free_lists.cuh"
 
 namespace orchard::examples {
 
@@ -167,19 +168,6 @@ private:
 
 /// Frees the tracks that a run which has ended too early leaves behind.
 template <class Memory>
-struct free_showers {
-    Memory memory;
-    std::uint64_t primaries;
-    track** families;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t i = at.global_thread();
-        for (track* t = i < primaries ? families[i] : nullptr; t != nullptr;) {
-            track* const gone = t;
-            t = gone->next;
-            memory.free(gone);
-        }
-    }
-};
+using free_showers = free_lists<Memory, track, &track::next>;
 
 }  // namespace orchard::examples

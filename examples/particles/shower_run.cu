@@ -15,8 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "examples/particles/fixed_pool.cuh"
 #include "examples/particles/shower_kernels.cuh"
+#include "examples/report/kernel_steps.hpp"
 #include "examples/walk/walk_result.hpp"
-#include "runtime/heap/device_memory.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
@@ -29,16 +29,14 @@ template <class Memory>
 class shower_passes {
 public:
     shower_passes(const simt::executor& on, const Memory& memory, const shower_options& options)
-        : on_{on}, memory_{memory}, options_{options} {
-        on_.timed = true;
-    }
+        : on_{timed(on)}, memory_{memory}, options_{options} {}
 
     /// Runs to the end. `before_pass(pass)` prepares a pass, and `after_pass(pass)` notes what memory holds after it.
     template <class Before, class After>
     absl::Status follow(shower_result& result, command_line::progress& bar, const Before& before_pass,
                         const After& after_pass) {
-        absl::Status status = families_.resize(options_.primaries);
-        status.Update(counts_.resize(1));
+        absl::Status status = make(on_, options_.primaries, families_);
+        status.Update(make(on_, 1, counts_));
         bar.begin("following particles", options_.primaries * options_.rule.energy_kev);
         const stopwatch time;
         std::uint64_t deposited = 0;
@@ -75,15 +73,11 @@ public:
     /// Frees all tracks.
     absl::Status free_all() {
         const nvtx::phase marked(nvtx::phase::free);
-        return status_of(simt::launch(on_, simt::grid_for(options_.primaries),
-                                      free_showers<Memory>{memory_, options_.primaries, families_.data()}));
+        return to_status(simt::launch(on_, simt::grid_for(options_.primaries),
+                                      free_showers<Memory>{memory_, families_.data(), options_.primaries}));
     }
 
 private:
-    static absl::Status status_of(const simt::launch_result& done) {
-        return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
-    }
-
     absl::Status run_pass(bool begun, shower_pass& pass) {
         const simt::grid shape = simt::grid_for(options_.primaries);
         const simt::launch_result done =
@@ -94,7 +88,7 @@ private:
                                  begin_showers<Memory>{memory_, options_.rule, options_.track_bytes, options_.primaries,
                                                        families_.data(), counts_.data()});
         pass.kernel_us = done.microseconds;
-        return status_of(done);
+        return to_status(done);
     }
 
     absl::Status read(shower_result& result) const {
@@ -116,8 +110,8 @@ private:
     simt::executor on_;
     Memory memory_;
     shower_options options_;
-    device_array<track*> families_ = *device_array<track*>::create(on_, 0);
-    device_array<shower_counts> counts_ = *device_array<shower_counts>::create(on_, 0);
+    device_array<track*> families_;
+    device_array<shower_counts> counts_;
 };
 
 /// The pool's memory.
@@ -128,18 +122,12 @@ struct pool_memory {
     device_array<pool_counts> counts;
 
     static absl::StatusOr<pool_memory> make(const simt::executor& on, std::uint64_t slots, std::uint64_t slot_bytes) {
-        auto memory = device_array<char>::create(on, slots * slot_bytes);
-        auto free_now = device_array<std::uint32_t>::create(on, slots);
-        auto freed = device_array<std::uint32_t>::create(on, slots);
-        auto counts = device_array<pool_counts>::create(on, 1);
-        absl::Status status = memory.status();
-        status.Update(free_now.status());
-        status.Update(freed.status());
-        status.Update(counts.status());
-        if (!status.ok()) {
-            return status;
-        }
-        return pool_memory{*std::move(memory), *std::move(free_now), *std::move(freed), *std::move(counts)};
+        pool_memory made;
+        absl::Status status = examples::make(on, slots * slot_bytes, made.slots);
+        status.Update(examples::make(on, slots, made.free_now));
+        status.Update(examples::make(on, slots, made.freed));
+        status.Update(examples::make(on, 1, made.counts));
+        return status.ok() ? absl::StatusOr<pool_memory>(std::move(made)) : status;
     }
 };
 
@@ -198,10 +186,7 @@ absl::StatusOr<shower_result> run_in_pool(const simt::executor& on, std::uint64_
     }
     const fixed_pool pool{memory->slots.data(), options.track_bytes, memory->free_now.data(), memory->freed.data(),
                           memory->counts.data()};
-    const auto run = [&](simt::grid shape, const auto& kernel) {
-        const simt::launch_result done = simt::launch(on, shape, kernel);
-        return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
-    };
+    const auto run = [&](simt::grid shape, const auto& kernel) { return to_status(simt::launch(on, shape, kernel)); };
     absl::Status status = run(simt::grid_for(slots), fill_pool{pool, slots});
     shower_passes<fixed_pool> passes(on, pool, options);
     shower_result result;

@@ -21,6 +21,7 @@
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/launch.cuh"
+#include "examples/report/free_lists.cuh"
 
 namespace orchard::examples {
 
@@ -253,19 +254,6 @@ struct pull_bodies {
 
 /// Each thread frees the cells that it has made.
 template <class Memory>
-struct free_octree {
-    Memory memory;
-    std::uint32_t threads;
-    octree_cell* const* made;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t thread = at.global_thread();
-        for (octree_cell* c = thread < threads ? made[thread] : nullptr; c != nullptr;) {
-            octree_cell* const gone = c;
-            c = c->made_before;
-            memory.free(gone);
-        }
-    }
-};
+using free_octree = free_lists<Memory, octree_cell, &octree_cell::made_before>;
 
 }  // namespace orchard::examples

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/report/checked_command.hpp"
+#include "examples/report/repetitions.hpp"
 #include "examples/trees/tree_inputs.hpp"
 #include "examples/trees/tree_run.hpp"
 #include "runtime/cli/options_cli.hpp"
@@ -128,12 +129,6 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
     return r;
 }
 
-std::string times_row(const build_times& t, bool frees) {
-    const std::vector<double>& times = frees ? t.free_us : t.build_us;
-    return absl::StrFormat("%.1f / %.1f / %.1f / %.1f", build_times::at(times, 1), build_times::at(times, 3),
-                           build_times::at(times, 10), build_times::settled(times));
-}
-
 std::string depths_text(const octree_result& r) {
     const std::uint64_t most = *std::ranges::max_element(r.at_depth);
     std::string text = "bodies by the depth of their cell\n";
@@ -152,13 +147,14 @@ std::string to_text(const tree_arguments& a, const tree_runs& r) {
         "octree        %d bodies, opening %g\n"
         "device        %s (%s)\n\n",
         a.edges, a.nodes, a.threads, a.bodies, a.opening, name_of(r.device.kind), r.device.reason);
-    absl::StrAppend(
-        &text, detail::in_columns(
-                   {{"microseconds", "build: first / 3rd / 10th / settled", "free: the same"},
-                    {"search tree, in the heap", times_row(r.in_heap.times, false), times_row(r.in_heap.times, true)},
-                    {"search tree, in an array", times_row(r.in_array.times, false), "-"},
-                    {"octree, in the heap", times_row(r.octree.times, false), times_row(r.octree.times, true)}},
-                   "lrr"));
+    absl::StrAppend(&text,
+                    detail::in_columns({{"microseconds", "build: first / 3rd / 10th / settled", "free: the same"},
+                                        {"search tree, in the heap", repetitions_text(r.in_heap.times.build_us),
+                                         repetitions_text(r.in_heap.times.free_us)},
+                                        {"search tree, in an array", repetitions_text(r.in_array.times.build_us), "-"},
+                                        {"octree, in the heap", repetitions_text(r.octree.times.build_us),
+                                         repetitions_text(r.octree.times.free_us)}},
+                                       "lrr"));
     absl::StrAppendFormat(&text, "octree: sums %.1f, forces %.1f\n\n%s\n", r.octree.sum_us, r.octree.force_us,
                           depths_text(r.octree));
     return text;

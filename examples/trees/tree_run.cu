@@ -3,33 +3,17 @@
 
 #include "examples/trees/tree_run.hpp"
 
-#include <algorithm>
-
+#include "examples/report/kernel_steps.hpp"
 #include "examples/trees/bump_memory.cuh"
-#include "runtime/heap/device_memory.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
 namespace {
 
-/// Launches, and adds the kernel's time to `us`.
-template <class Kernel>
-absl::Status run(const simt::executor& on, simt::grid shape, const Kernel& kernel, double& us) {
-    const simt::launch_result done = simt::launch(on, shape, kernel);
-    us += done.microseconds;
-    return done.ok ? absl::OkStatus() : absl::InternalError(done.error);
-}
-
 /// Copies one object from device memory. Words of the device are copied as the numbers in them.
 template <class T>
 absl::Status read(const simt::executor& on, T& to, const T* from) {
     return copy_to_host(on, &to, from, sizeof(T));
-}
-
-simt::executor timed(const simt::executor& on) {
-    simt::executor result = on;
-    result.timed = true;
-    return result;
 }
 
 /// Builds, reads and frees the tree, `repeats` times. `before` makes the memory empty.
@@ -42,17 +26,10 @@ absl::Status repeat_search_tree(const simt::executor& on, const Memory& memory, 
     device_array<search_node*> made;
     device_array<key_record> records;
     absl::Status status;
-    const auto make = [&](auto& array, std::uint64_t count) {
-        auto created = std::remove_reference_t<decltype(array)>::create(on, count);
-        status.Update(created.status());
-        if (created.ok()) {
-            array = *std::move(created);
-        }
-    };
-    make(edges, input.size());
-    make(tree, 1);
-    make(made, threads);
-    make(records, keys);
+    status.Update(make(on, input.size(), edges));
+    status.Update(make(on, 1, tree));
+    status.Update(make(on, threads, made));
+    status.Update(make(on, keys, records));
     status.Update(status.ok() ? edges.upload(input) : status);
     bar.begin("building search trees", static_cast<std::uint64_t>(repeats));
     for (int i = 0; i < repeats && status.ok(); ++i) {
@@ -95,15 +72,6 @@ absl::Status repeat_search_tree(const simt::executor& on, const Memory& memory, 
 
 }  // namespace
 
-double build_times::settled(const std::vector<double>& times) {
-    if (times.empty()) {
-        return 0;
-    }
-    std::vector<double> last(times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    std::ranges::sort(last);
-    return last[last.size() / 2];
-}
-
 absl::StatusOr<search_tree_result> run_search_tree(heap& h, std::uint64_t bump_bytes, std::span<const key_pair> edges,
                                                    std::uint32_t keys, std::uint64_t threads, int repeats,
                                                    command_line::progress& bar) {
@@ -139,18 +107,11 @@ absl::StatusOr<octree_result> run_octree(heap& h, std::span<const body> input, s
     device_array<octree_cell*> made;
     device_array<force> forces;
     absl::Status status = h.preload<build_octree<heap_ref>, sum_octree, pull_bodies, free_octree<heap_ref>>();
-    const auto make = [&](auto& array, std::uint64_t n) {
-        auto created = std::remove_reference_t<decltype(array)>::create(on, n);
-        status.Update(created.status());
-        if (created.ok()) {
-            array = *std::move(created);
-        }
-    };
-    make(bodies, count);
-    make(tree, 1);
-    make(same, count);
-    make(made, threads);
-    make(forces, count);
+    status.Update(make(on, count, bodies));
+    status.Update(make(on, 1, tree));
+    status.Update(make(on, count, same));
+    status.Update(make(on, threads, made));
+    status.Update(make(on, count, forces));
     status.Update(status.ok() ? bodies.upload(input) : status);
     octree_result result;
     octree last{};
@@ -178,7 +139,7 @@ absl::StatusOr<octree_result> run_octree(heap& h, std::span<const body> input, s
         if (status.ok()) {
             const nvtx::phase marked(nvtx::phase::free);
             status.Update(
-                run(on, simt::grid_for(threads), free_octree<heap_ref>{h.ref(), threads, made.data()}, free_us));
+                run(on, simt::grid_for(threads), free_octree<heap_ref>{h.ref(), made.data(), threads}, free_us));
         }
         result.times.build_us.push_back(build_us);
         result.times.free_us.push_back(free_us);

@@ -21,11 +21,6 @@ namespace orchard::examples {
 struct build_times {
     std::vector<double> build_us;
     std::vector<double> free_us;  ///< empty where nothing is freed
-
-    /// Returns repetition `i`, counted from 1; 0 if there were not so many.
-    static double at(const std::vector<double>& times, std::size_t i) { return i <= times.size() ? times[i - 1] : 0; }
-    /// Returns the median of the last half.
-    static double settled(const std::vector<double>& times);
 };
 
 struct search_tree_result {

@@ -10,7 +10,6 @@
 #include "examples/walk/walk_command.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <utility>
@@ -149,10 +148,7 @@ void add_walk_flags(CLI::App& app, walk_arguments& a) {
     app.get_option("--capacity")
         ->description(absl::StrCat(app.get_option("--capacity")->get_description(),
                                    "; here, unless given, what the graph needs"));
-    // As `apply_environment`, a privileged program takes no variable.
-    app.callback([&app, &a] {
-        a.capacity_given = app.count("--capacity") != 0 || ::secure_getenv("ORCHARD_CAPACITY") != nullptr;
-    });
+    app.callback([&app, &a] { a.capacity_given = given_options(app).contains("capacity"); });
 }
 
 /// Nothing is written to the JSON file if the run ends with an error.

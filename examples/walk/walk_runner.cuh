@@ -28,6 +28,7 @@
 #include "absl/strings/str_format.h"
 #include "device/simt/launch.cuh"
 #include "examples/graph/host_graph.hpp"
+#include "examples/report/kernel_steps.hpp"
 #include "examples/walk/gather_kernels.cuh"
 #include "examples/walk/insert_kernel.cuh"
 #include "examples/walk/walk_kernel.cuh"
@@ -176,17 +177,6 @@ private:
 
     walk_runner(const simt::executor& on, const Heap& heap, std::uint32_t vertices, const walk_options& options)
         : on_{on}, heap_{heap}, vertex_count_{vertices}, options_{options} {}
-
-    /// Makes an array of `count` elements of zero bytes.
-    template <class T>
-    static absl::Status make(const simt::executor& on, std::uint64_t count, device_array<T>& array) {
-        absl::StatusOr<device_array<T>> made = device_array<T>::create(on, count);
-        if (!made.ok()) {
-            return made.status();
-        }
-        array = *std::move(made);
-        return absl::OkStatus();
-    }
 
     /// Launches a kernel, waits for it, adds its time to `measured`, and looks at the trouble word. `what` begins the
     /// messages. Errors: Internal with the device's text; DeadlineExceeded or ResourceExhausted for a trouble.

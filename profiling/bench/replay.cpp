@@ -5,6 +5,8 @@
 /// repetition makes them in a new heap, so that its first requests wait for memory as those of the program did.
 
 #include "profiling/traces/replay.hpp"
+#include <algorithm>
+
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
 

@@ -11,6 +11,7 @@
 #include "runtime/cli/options_cli.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/cli/command_line.hpp"
@@ -64,6 +65,17 @@ void add_to(CLI::App& app, options& values) {
         };
         (info.is_switch ? add_switch(app, info, set) : add_value(app, info, set))->group("Heap");
     }
+}
+
+/// As `apply_environment`, a privileged program takes no variable.
+std::set<std::string> given_options(const CLI::App& app) {
+    std::set<std::string> given;
+    for (const option_info& o : option_table()) {
+        if (app.count(o.flag) != 0 || ::secure_getenv(o.variable.c_str()) != nullptr) {
+            given.insert(o.name);
+        }
+    }
+    return given;
 }
 
 }  // namespace orchard

@@ -5,6 +5,9 @@
 /// The options of a heap as flags. Separate from runtime/options/options.hpp, so that the library's headers do not need
 /// CLI11.
 
+#include <set>
+#include <string>
+
 #include "runtime/options/options.hpp"
 
 namespace CLI {
@@ -24,5 +27,9 @@ namespace orchard {
 /// Errors: `CLI::ConversionError` for text that is not valid; its message names the flag or variable, the text and the
 /// remedy.
 void add_to(CLI::App& app, options& values);
+
+/// Returns the names of the options that a flag of `app`, which was parsed, or a variable sets. A command that chooses
+/// other defaults leaves them alone.
+std::set<std::string> given_options(const CLI::App& app);
 
 }  // namespace orchard

@@ -52,29 +52,27 @@ std::string name_table::name_of(const volatile void* at, std::uint32_t number) c
     return absl::StrCat(r->name, "[", offset / r->stride, "]", inside == 0 ? "" : absl::StrCat("+", inside));
 }
 
-std::string name_table::text_of_value(std::uint64_t value) const {
-    const range* const r = find(static_cast<std::uintptr_t>(value));
-    return r == nullptr ? text_of_packed(value) : absl::StrCat("&", r->name, "+", value - r->first);
-}
-
-// The number of the range is in the upper 16 bits, the offset in the others.
-std::uint64_t name_table::portable(std::uint64_t value) const {
-    const auto of = [&](const range& r, std::uint64_t address) {
-        return (static_cast<std::uint64_t>(&r - ranges_.data()) << 48) + (address - r.first);
-    };
+std::optional<name_table::place> name_table::place_of(std::uint64_t value) const {
     if (const range* const r = find(static_cast<std::uintptr_t>(value)); r != nullptr) {
-        return of(*r, value);
+        return place{r, value - r->first, 0};
     }
     const std::uint64_t address = (value & 0xffff'ffff'ffff) << 4;
     const range* const r = find(static_cast<std::uintptr_t>(address));
-    return r == nullptr ? value : of(*r, address) + (value >> 48 << 32);
+    return r == nullptr ? std::nullopt : std::optional(place{r, address - r->first, value >> 48});
 }
 
-std::string name_table::text_of_packed(std::uint64_t value) const {
-    const std::uint64_t address = (value & 0xffff'ffff'ffff) << 4;
-    const range* const r = find(static_cast<std::uintptr_t>(address));
-    return r == nullptr ? absl::StrFormat("0x%x", value)
-                        : absl::StrCat(value >> 48, ":&", r->name, "+", address - r->first);
+std::string name_table::text_of_value(std::uint64_t value) const {
+    const auto at = place_of(value);
+    if (!at) {
+        return absl::StrFormat("0x%x", value);
+    }
+    return absl::StrCat(at->above == 0 ? "" : absl::StrCat(at->above, ":"), "&", at->in->name, "+", at->offset);
+}
+
+// The number of the range is in the upper 16 bits, what stands above an address in the next 16, and then the offset.
+std::uint64_t name_table::portable(std::uint64_t value) const {
+    const auto at = place_of(value);
+    return at ? (static_cast<std::uint64_t>(at->in - ranges_.data()) << 48) + (at->above << 32) + at->offset : value;
 }
 
 std::string trace::text() const {

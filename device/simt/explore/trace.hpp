@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,10 @@ public:
 
     /// Returns the name of the word at `at`; "word N" if it has none.
     [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
-    /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range.
+    /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range. So is an
+    /// address divided by 16 that has 16 bits of another number above it, as words of containers have it.
     [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
-    /// Returns a value for the hash: an address in a named range is replaced by range and offset. So is an address
-    /// divided by 16 that has 16 bits of another number above it, as words of containers have it.
+    /// Returns a value for the hash: such an address is replaced by range and offset.
     [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
 
 private:
@@ -43,8 +44,13 @@ private:
         std::string name;
     };
     [[nodiscard]] const range* find(std::uintptr_t at) const;
-    /// As `text_of_value`, of an address with another number above it.
-    [[nodiscard]] std::string text_of_packed(std::uint64_t value) const;
+    /// An address in a named range, and the number above it in its word.
+    struct place {
+        const range* in;
+        std::uint64_t offset;
+        std::uint64_t above;
+    };
+    [[nodiscard]] std::optional<place> place_of(std::uint64_t value) const;
     std::vector<range> ranges_;
 };
 
