@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -210,7 +209,10 @@ absl::StatusOr<recorded_process> read_records(const std::string& path) {
     if (!in) {
         return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
     }
-    const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::string file;  // by `read`: an iterator over the file's buffer would throw if `path` is a folder
+    for (char part[4096]; in.read(part, sizeof part) || in.gcount() > 0;) {
+        file.append(part, static_cast<std::size_t>(in.gcount()));
+    }
     if (in.bad()) {
         return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
     }

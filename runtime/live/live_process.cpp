@@ -6,7 +6,7 @@
 #include "runtime/live/live_process.hpp"
 
 #include <fstream>
-#include <iterator>
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -42,9 +42,12 @@ std::optional<std::uint64_t> start_ticks_in(std::string_view stat) {
     return ticks;
 }
 
+/// A process that ends between the opening and the reading makes the reading fail. `getline` then leaves the text empty;
+/// an iterator over the file's buffer would throw.
 std::optional<std::uint64_t> start_ticks_of(pid_t pid) {
     std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    std::string stat;
+    std::getline(file, stat, '\0');
     return start_ticks_in(stat);
 }
 

@@ -197,6 +197,23 @@ TEST(live_process, begins_when_its_stat_says) {
     EXPECT_FALSE(start_ticks_of(0x7ffffff0));
 }
 
+/// A process may end between the opening and the reading of its file, which then fails: no exception, and no value.
+TEST(live_process, that_ends_meanwhile_has_no_start) {
+    for (int i = 0; i < 300; ++i) {
+        const pid_t ends = ::fork();
+        if (ends == 0) {
+            ::usleep(static_cast<useconds_t>(5 * i));
+            ::_exit(0);
+        }
+        ASSERT_GT(ends, 0);
+        while (start_ticks_of(ends)) {
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(ends, &status, 0), ends);
+        EXPECT_FALSE(start_ticks_of(ends));
+    }
+}
+
 TEST(live_page_name, is_read_as_it_is_written) {
     EXPECT_EQ(page_name::from(page_name{12, 3}.text()), (page_name{12, 3}));
     for (const char* other : {"", "orchard", "orchard.1", "orchard.1.2.3", "orchard.01.2", "orchard.1.+2",

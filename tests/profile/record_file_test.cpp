@@ -117,6 +117,7 @@ TEST(record_file, names_what_it_is_not) {
     const absl::Status missing = read_records("/nonexistent/a").status();
     EXPECT_TRUE(absl::IsNotFound(missing));
     EXPECT_THAT(std::string(missing.message()), HasSubstr("/nonexistent/a: cannot be read"));
+    EXPECT_THAT(std::string(read_records("/").status().message()), HasSubstr("/: cannot be read"));  // a folder
 }
 
 /// Returns the error of a file with one block of `kind`, whose checksum is right.

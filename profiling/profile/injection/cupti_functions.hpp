@@ -5,6 +5,7 @@
 /// CUPTI's functions, looked up in the library while the program runs: the recorder is not linked with CUPTI, so that
 /// neither it nor a package of Orchard needs CUPTI to be installed.
 
+#include <cstdint>
 #include <cupti.h>
 #include <cupti_pcsampling.h>
 
