@@ -42,8 +42,8 @@ std::optional<std::uint64_t> start_ticks_in(std::string_view stat) {
     return ticks;
 }
 
-/// A process that ends between the opening and the reading makes the reading fail. `getline` then leaves the text empty;
-/// an iterator over the file's buffer would throw.
+/// A process that ends between the opening and the reading makes the reading fail. `getline` then leaves the text
+/// empty; an iterator over the file's buffer would throw.
 std::optional<std::uint64_t> start_ticks_of(pid_t pid) {
     std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
     std::string stat;

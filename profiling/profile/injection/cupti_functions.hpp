@@ -5,9 +5,9 @@
 /// CUPTI's functions, looked up in the library while the program runs: the recorder is not linked with CUPTI, so that
 /// neither it nor a package of Orchard needs CUPTI to be installed.
 
-#include <cstdint>
 #include <cupti.h>
 #include <cupti_pcsampling.h>
+#include <cstdint>
 
 #include <string>
 
