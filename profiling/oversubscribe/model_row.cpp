@@ -9,6 +9,7 @@
 #include "profiling/oversubscribe/measure.hpp"
 #include "profiling/uvm/study.hpp"
 #include "uvm/geometry/layout_text.hpp"
+#include "uvm/model/graph.hpp"
 
 namespace orchard::oversubscribe {
 namespace {
@@ -27,6 +28,9 @@ uvm_study::study study_of_pattern(const plan& p, const row_subject& of, double* 
     const double data = of.which == pattern::working_set ? of.data / 4 : of.data;
     const std::uint64_t arrays = of.which == pattern::working_set ? shape.arrays / 4 : shape.arrays;
     s.threads = std::max<std::uint64_t>(max_lanes, arrays / scale);
+    if (of.which == pattern::graph_walk) {  // an edge for each element: fewer threads where the graph cannot be made
+        s.threads = std::clamp<std::uint64_t>(uvm_model::max_generated_edges / shape.elements, max_lanes, s.threads);
+    }
     s.capacities = {data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / data, {}}};
     // A model that looks at each element of a scan would take minutes: one access of each 4 KiB meets the same pages.
     if (of.which == pattern::sequential || of.which == pattern::working_set) {
