@@ -75,9 +75,10 @@ protected:
         return make_managed_backing(std::make_unique<fake_driver>(driver), std::make_unique<fake_managed_memory>(told),
                                     shape);
     }
-    /// Returns a backing of 16 segments, otherwise as `shape`.
+    /// Returns a backing of 16 segments that may be oversubscribed, otherwise as `shape`.
     std::unique_ptr<backing> make_16(managed_shape shape = {}) {
         shape.bytes = 16 * segment_bytes + 5;
+        shape.allow_oversubscription = true;
         auto made = make(shape);
         EXPECT_TRUE(made.ok()) << made.status();
         return *std::move(made);
@@ -128,6 +129,13 @@ TEST_F(ManagedBacking, DoesNeitherWhereItIsToldSo) {
     EXPECT_TRUE(told.calls.empty());
     told.discards = false;
     EXPECT_FALSE(make_16()->can_decommit()) << "nor where the driver has no such call";
+}
+
+TEST_F(ManagedBacking, DiscardsNothingThatIsNeverEvicted) {
+    const auto memory = make({.bytes = 16 * segment_bytes});
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_FALSE((*memory)->can_decommit());
+    EXPECT_FALSE((*memory)->decommits_at_once());
 }
 
 TEST_F(ManagedBacking, SaysWhatTheDriverRefuses) {

@@ -120,6 +120,11 @@ TEST(options_environment, variables_of_build_systems_are_ignored) {
         environment.set(name, "whatever");
         EXPECT_THAT(options_markdown(), HasSubstr(name)) << "the documentation must say so";
     }
+    // Those of `orchard profile`, which no user sets.
+    for (const char* name : {"ORCHARD_PROFILE_FOLDER", "ORCHARD_PROFILE_CUPTI", "ORCHARD_PROFILE_SAMPLES",
+                             "ORCHARD_PROFILE_LIMIT"}) {
+        environment.set(name, "whatever");
+    }
     std::vector<std::string> foreign;
     EXPECT_EQ(options::from_environment(&foreign).value(), options{});
     EXPECT_THAT(foreign, testing::IsEmpty());

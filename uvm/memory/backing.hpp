@@ -221,7 +221,7 @@ struct managed_shape {
     /// Move segments to the GPU on commit, as long as at most nine tenths of the memory that the device had free at
     /// creation are committed. Ignored if memory stays on the host.
     bool prefetch = true;
-    bool discard = true;                  ///< discard contents on decommit
+    bool discard = true;                  ///< discard contents on decommit, if oversubscription is allowed
     bool allow_oversubscription = false;  ///< allow more than nine tenths of the device's free memory
 };
 

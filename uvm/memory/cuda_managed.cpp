@@ -6,13 +6,14 @@
 ///
 ///     allocate         cudaMallocManaged        addresses alone; pages come where they are touched or prefetched
 ///     advise           cudaMemAdvise            not ordered with the stream
-///     begin_prefetch   cudaMemPrefetchAsync     no wait
-///     is_moving        cuStreamQuery
-///     finish           cudaStreamSynchronize
+///     begin_prefetch   cudaMemPrefetchAsync     by a thread of its own; no wait
+///     is_moving        cuStreamQuery            true also if a prefetch is not called yet
+///     finish           cudaStreamSynchronize    behind all prefetches
 ///     discard          cudaMemDiscardBatchAsync and a wait for the stream; CUDA 13 and later
 
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/memory/managed_memory.hpp"
+#include "uvm/memory/queued_calls.hpp"
 
 #if ORCHARD_HAS_CUDA
 
@@ -102,26 +103,34 @@ public:
         return s;
     }
 
+    /// By a thread of its own: `cudaMemPrefetchAsync` waits until a `cudaMemcpy` of another thread has ended, which may
+    /// wait for a kernel, which may wait for the memory of the next commit (docs/backings.md).
+    ///
     /// CUDA 13 names the destination by a location, earlier versions by the number of a device. The same difference
     /// appears in `call_advise`.
     absl::Status begin_prefetch(char* at, std::size_t bytes, memory_tier to) override {
-        const detail::current_device here(device_);
-        const bool on_host = to == memory_tier::host;
+        prefetches_.push([this, at, bytes, on_host = to == memory_tier::host] {
+            const detail::current_device here(device_);
 #if CUDART_VERSION >= 13000
-        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, location(on_host), 0, stream_.get());
+            const cudaError_t error = cudaMemPrefetchAsync(at, bytes, location(on_host), 0, stream_.get());
 #else
-        const cudaError_t error = cudaMemPrefetchAsync(at, bytes, on_host ? cudaCpuDeviceId : device_, stream_.get());
+            const int where = on_host ? cudaCpuDeviceId : device_;
+            const cudaError_t error = cudaMemPrefetchAsync(at, bytes, where, stream_.get());
 #endif
-        return to_status(error, "cudaMemPrefetchAsync");
+            return to_status(error, "cudaMemPrefetchAsync");
+        });
+        return absl::OkStatus();
     }
     /// The driver's function: the runtime's would leave `cudaErrorNotReady` for the application's `cudaGetLastError`.
     [[nodiscard]] bool is_moving() const override {
         const detail::current_device here(device_);
-        return query_(stream_.get()) == CUDA_ERROR_NOT_READY;
+        return !prefetches_.is_idle() || query_(stream_.get()) == CUDA_ERROR_NOT_READY;
     }
     absl::Status finish() override {
+        const absl::Status called = prefetches_.finish();
         const detail::current_device here(device_);
-        return wait(cudaSuccess, "cudaMemPrefetchAsync");
+        absl::Status moved = wait(cudaSuccess, "cudaMemPrefetchAsync");
+        return called.ok() ? moved : called;
     }
 
 #if CUDART_VERSION >= 13000
@@ -129,6 +138,9 @@ public:
     [[nodiscard]] bool can_discard() const override { return true; }
     /// Afterwards the contents are undefined until they are written.
     absl::Status discard(char* at, std::size_t bytes) override {
+        if (absl::Status s = prefetches_.finish(); !s.ok()) {
+            return s;
+        }
         const detail::current_device here(device_);
         void* from = at;
         // A batch of one range. The function takes arrays of addresses and sizes.
@@ -172,6 +184,7 @@ private:
     detail::kept_stream stream_;  ///< waits for no kernel; idle when it is given up, after `finish`
     decltype(cuStreamQuery)* query_ = nullptr;
     void* memory_ = nullptr;
+    detail::queued_calls prefetches_;  // ends first
 };
 
 }  // namespace

@@ -138,8 +138,12 @@ public:
     }
 
 private:
-    /// Returns true if decommitting discards contents: if the option and the version of CUDA allow it.
-    [[nodiscard]] bool discards() const { return shape_.discard && memory_->can_discard(); }
+    /// Returns true if decommitting discards contents: if the option and the version of CUDA allow it, and the driver
+    /// may have to evict memory of this heap. Only then does a discard save anything. Elsewhere it would cost a call
+    /// for each segment that is freed, and could be held up as a kernel's `cudaMemcpy` is.
+    [[nodiscard]] bool discards() const {
+        return shape_.discard && shape_.allow_oversubscription && memory_->can_discard();
+    }
     /// Returns true if a run is to be moved to the GPU: if the heap is not oversubscribed with it.
     ///
     /// The limit is nine tenths of what the device had free when the heap was created, the same as for a heap that may

@@ -34,8 +34,8 @@ public:
     virtual absl::Status advise(char* at, std::size_t bytes, managed_advice what) = 0;
     /// Begins to move [at, at + bytes) to `to`, and returns without a wait. The range need not be whole segments. Moves
     /// and discards take place in the order of the calls. A thread that touches the memory before it has moved faults,
-    /// as for any managed memory. Errors: the driver's own, if the move cannot begin; an error of the move itself is
-    /// that of a later `finish` or `discard`.
+    /// as for any managed memory. Never waits for another call, so that an error may be that of a later `finish` or
+    /// `discard`. Errors: the driver's own.
     virtual absl::Status begin_prefetch(char* at, std::size_t bytes, memory_tier to) = 0;
     /// Returns true while a move is under way that has begun before. Never waits. After an error of a move, false.
     [[nodiscard]] virtual bool is_moving() const = 0;

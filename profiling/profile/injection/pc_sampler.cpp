@@ -6,7 +6,6 @@
 #include "profiling/profile/injection/pc_sampler.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace orchard::profiling {
 namespace {
@@ -89,7 +88,8 @@ void pc_sampler::collect(const cupti_functions& cupti, sampled_context& from) {
     }
 }
 
-/// The names are the caller's to free.
+/// The names stay: CUPTI shares one string among all records of a function, those of kernels included, and may not have
+/// handed out the last of them.
 void pc_sampler::add(table& from) {
     all_ += from.data.totalSamples;
     dropped_ += from.data.droppedSamples;
@@ -102,7 +102,6 @@ void pc_sampler::add(table& from) {
         }
         if (counter.functionName != nullptr) {
             functions_[counter.functionName] += samples;
-            std::free(counter.functionName);
             counter.functionName = nullptr;
         }
     }
