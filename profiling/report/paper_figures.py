@@ -159,6 +159,8 @@ def stored(folder=ROOT / "profiling/results/paper"):
         data["theorems"] = json.loads((folder / "theorems.json").read_text(encoding="utf-8"))
         access = json.loads((ROOT / "profiling/results/access.json").read_text(encoding="utf-8"))
         data["access"] = [row for row in access["rows"] if row["pattern"] == "dependent reads"]
+        for name in ("ranges", "sizes", "iterations", "scaling"):
+            data[f"h200_{name}"] = json.loads((ROOT / f"profiling/results/{name}.json").read_text(encoding="utf-8"))["rows"]
     except OSError as error:
         raise Unusable(f"{error.filename}: {error.strerror}; --orchard makes it") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -11,6 +11,7 @@ STEP_S = 600e-9  # of a step that hits, in the model (docs/uvm_model.md)
 PAGE = 4096
 PLATFORMS = {"titan_v": "Titan V", "h200": "H200"}
 PATTERNS = {"random": "independent", "same-index": "in step", "graph-walk": "walk"}
+MEASURED = {"each lane its own random offset": "independent", "same random offset in a warp": "in step"}
 
 
 class Missing(Exception):
@@ -141,6 +142,66 @@ def figure_13(data):
                   "4 KiB used"], lines)
 
 
+def measured(data, threads, bytes_a_thread, pattern):
+    """The rows of linear, 64 KiB and 4 KiB tiles, on an H200."""
+    here = pick(data["h200_ranges"], threads=threads, bytes_a_thread=bytes_a_thread, pattern=pattern)
+    return [one(here, layout=layout) for layout in ("linear", "interleaved:64K", "interleaved:4K")]
+
+
+def figure_12_h200(data):
+    lines = []
+    for size in (512, 4 << 10, 16 << 10, 64 << 10, 512 << 10, 2 << 20):
+        line = [size_text(size)]
+        for pattern in MEASURED:
+            linear, tiles, small = (row["ms"] for row in measured(data, 1024, size, pattern))
+            line += [f"{linear:.3g}", f"{tiles:.3g}", f"{linear / tiles:.2f}x", f"{small:.3g}"]
+        lines.append(line)
+    return table(["range of a thread", "independent: linear, ms", "64 KiB tiles", "gain", "4 KiB tiles",
+                  "in step: linear, ms", "64 KiB tiles", "gain", "4 KiB tiles"], lines)
+
+
+def figure_13_h200(data):
+    lines = []
+    for pattern, name in MEASURED.items():
+        for size in (1 << 20, 4 << 20, 8 << 20, 16 << 20):
+            rows = measured(data, 128, size, pattern)
+            lines.append([f"{name}, {size_text(size)}"] +
+                         [" / ".join(f"{row[key]:{form}}" for row in rows)
+                          for key, form in (("ms", ".3g"), ("moved_mb", ".0f"), ("used_64k", ".0f"), ("used_4k", ".0f"))])
+    return table(["linear / 64 KiB / 4 KiB tiles", "ms", "MB moved", "64 KiB used, %", "4 KiB used, %"], lines)
+
+
+def figure_10a_h200(data):
+    lines = []
+    for size in sorted({row["bytes_from"] for row in data["h200_sizes"]}):
+        line = [f"{size_text(size)} to {size_text(2 * size)}"]
+        for layout in ("linear", "interleaved:64K"):
+            row = one(data["h200_sizes"], bytes_from=size, layout=layout)
+            line += [f"{row['cold_us']:,.0f}", f"{row['recycled_us']:,.0f}", f"{row['free_us']:.1f}"]
+        lines.append(line)
+    return table(["bytes a thread", "linear, from the host, us", "recycled", "free", "64 KiB tiles, from the host, us",
+                  "recycled", "free"], lines)
+
+
+def figure_10b_h200(data):
+    lines = [[row["layout"].replace("interleaved:4", "arrays of a warp"), row["mode"]] +
+             [f"{row[key]:,.0f}" for key in ("iteration_first_us", "iteration_third_us", "iteration_tenth_us",
+                                             "iteration_settled_us")] for row in data["h200_iterations"]]
+    return table(["layout", "what is kept", "first, us", "3rd", "10th", "settled"], lines)
+
+
+def figure_11_h200(data):
+    lines = []
+    for threads in sorted({row["threads"] for row in data["h200_scaling"]}):
+        line = [f"{threads:,}"]
+        for size in (1024, 8192):
+            for layout in ("linear", "interleaved:4"):
+                row = one(data["h200_scaling"], threads=threads, bytes=size, layout=layout)
+                line += [f"{row['allocate_us']:,.1f}"]
+        lines.append(line)
+    return table(["threads", "1 KB, linear, us", "arrays of a warp", "8 KB, linear, us", "arrays of a warp"], lines)
+
+
 def figure_13_order(data):
     lines = []
     for machine, limit in (("titan_v", "56"), ("titan_v, utlb_faults=14", "14")):
@@ -241,6 +302,6 @@ def theorem_3(data):
 
 def tables(data):
     """{name in the page: markdown}."""
-    makers = (figure_1, figure_3a, figure_3b, figure_4, figure_4_batches, figure_7, figure_12, figure_13,
-              figure_13_order, figure_13c, figure_13d, figure_14, figure_15, figure_16, theorem_1, theorem_2, theorem_3)
+    makers = (figure_1, figure_3a, figure_3b, figure_4, figure_4_batches, figure_7, figure_10a_h200, figure_10b_h200,
+              figure_11_h200, figure_12, figure_12_h200, figure_13, figure_13_h200, figure_13_order, figure_13c, figure_13d, figure_14, figure_15, figure_16, theorem_1, theorem_2, theorem_3)
     return {maker.__name__: maker(data) for maker in makers}

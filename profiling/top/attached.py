@@ -4,7 +4,7 @@
 """Measures what the live page costs a program: `orchard bench soak` by turns without a page, with one, and with `orchard
 top` at 10 Hz attached.
 
-usage: profiling/top/attached.py [--program build/release/orchard] [--turns N] [--operations N] [-- HEAP OPTIONS]
+usage: profiling/top/attached.py [--program build/release/orchard] [--turns N] [--seconds S] [-- HEAP OPTIONS]
 
 Two runs: bound by the mailbox (--cached-segments 0: every segment is asked for from the host), and bound by pages. Prints
 the medians in allocations a microsecond of kernel time, and the medians of the ratios of each turn, with their quartiles.
@@ -43,9 +43,9 @@ def attach(program, pid, stop):
     return read
 
 
-def soak(options, way, run):
+def soak(options, way, run, operations):
     """One run of the benchmark; returns allocations a microsecond."""
-    command = [options.program, "bench", "soak", "--operations", str(options.operations), "--json", "-",
+    command = [options.program, "bench", "soak", "--operations", str(operations), "--json", "-",
                *RUNS[run], *options.heap, *([] if way == "no page" else ["--live-page"])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     stop = threading.Event()
@@ -82,15 +82,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/orchard", type=os.path.abspath)
     parser.add_argument("--turns", default=9, type=int)
-    parser.add_argument("--operations", default=2_000_000, type=int)
+    parser.add_argument("--seconds", default=4, type=float, help="kernel time of a run, about")
     parser.add_argument("heap", nargs="*")
     options = parser.parse_args()
     print("| run | " + " | ".join(WAYS) + " | page / no page | attached / page |\n|---|" + "---:|" * 5)
     for run in RUNS:
+        # As many allocations as take that long, by the rate of a short run.
+        operations = min(10**10, int(soak(options, "no page", run, 2_000_000) * options.seconds * 1e6))
         rates = {way: [] for way in WAYS}
         for turn in range(options.turns):
             for way in WAYS[turn % 3:] + WAYS[:turn % 3]:
-                rates[way].append(soak(options, way, run))
+                rates[way].append(soak(options, way, run, operations))
         ratios = [sorted(a / b for a, b in zip(rates[x], rates[y]))
                   for x, y in (("page", "no page"), ("attached", "page"))]
         cells = [f"{statistics.median(rates[way]):.4g}" for way in WAYS] + [spread(r) for r in ratios]

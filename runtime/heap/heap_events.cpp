@@ -163,7 +163,12 @@ absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
     if (!status.ok()) {
         return status;
     }
-    marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks);
+    if (!marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks)) {
+        marks->mark_segments();
+        return absl::FailedPreconditionError(
+            "mark_live_blocks: the tool refuses the memory of this heap; compute-sanitizer takes that of cudaMalloc "
+            "alone: create the heap with backing fixed");
+    }
     return blocks->size();
 }
 

@@ -18,11 +18,9 @@ namespace orchard {
 namespace detail {
 namespace {
 
-/// Returns true if handing out or returning a segment of a managed heap issues an operation on a stream. Such an
+/// Returns true if growth waits for an operation on a stream when a segment of a managed heap comes back. Such an
 /// operation may wait behind the first launch of a kernel that was not loaded.
-bool moves_memory(const options& values) {
-    return values.discard || (values.prefetch && values.advice != managed_advice::cpu_resident);
-}
+bool waits_for_streams(const options& values) { return values.discard && values.allow_oversubscription; }
 
 }  // namespace
 
@@ -39,12 +37,13 @@ std::vector<std::string> warnings_of(const heap_circumstances& how, const option
         return all;
     }
     // An operation on a stream can wait behind the loading of a kernel, which waits for running kernels. These may wait
-    // for memory that the operation would move: all of them then wait until a deadline.
-    if (values.backing == backing_option::managed && !how.loads_kernels_eagerly && moves_memory(values)) {
+    // for memory that growth commits behind the operation: all of them then wait until a deadline.
+    if (values.backing == backing_option::managed && !how.loads_kernels_eagerly && waits_for_streams(values)) {
         all.emplace_back(
-            "the backing is managed and kernels are loaded at their first launch: after such a launch the operations "
-            "that move managed memory may wait until all running kernels have ended, and requests for memory with "
-            "them; call heap::preload for the kernels before any of them runs, or set CUDA_MODULE_LOADING=EAGER");
+            "the backing is managed, with discard and allow_oversubscription, and kernels are loaded at their first "
+            "launch: after such a launch, the discard of freed memory may wait until all running kernels have ended, "
+            "and requests for memory with it; call heap::preload for the kernels before any of them runs, or set "
+            "CUDA_MODULE_LOADING=EAGER, or discard=false");
     }
     // A heap that was asked to be fixed needs no warning.
     if (how.asked == backing_option::automatic && values.backing == backing_option::fixed) {

@@ -41,8 +41,9 @@ void heap_ranges::wait_ends(std::uint32_t slot) {
     }
 }
 
-heap_memory_marks::heap_memory_marks(address_range all)
-    : all_{all}, heap_{register_heap(all, heap_use::layout, "orchard heap")}, is_heard_{heap_ != nullptr} {}
+heap_memory_marks::heap_memory_marks(address_range all) : all_{all} {
+    heap_ = register_heap(all, heap_use::layout, "orchard heap", &is_heard_);
+}
 
 heap_memory_marks::~heap_memory_marks() { unregister_heap(heap_); }
 
@@ -78,9 +79,9 @@ void heap_memory_marks::note(std::span<const event> events) {
     }
 }
 
-void heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
+bool heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
     if (!is_heard_) {
-        return;
+        return true;
     }
     const std::scoped_lock lock(mutex_);
     // Another range, or no blocks before: a new heap, without regions.
@@ -110,6 +111,7 @@ void heap_memory_marks::mark_blocks(address_range accessible, std::span<const ad
     unregister_regions(heap_, ended);
     register_regions(heap_, begun);
     blocks_ = std::move(now);
+    return heap_ != nullptr;
 }
 
 void heap_memory_marks::mark_segments() {

@@ -61,9 +61,10 @@ public:
     [[nodiscard]] bool is_heard() const { return is_heard_; }
     /// Follows `grant` and `give_back`: each granted segment is a region, and each tail.
     void note(std::span<const event> events);
-    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told.
+    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told. Returns
+    /// false if the tool refuses this memory.
     /// @param accessible  the part of the range that kernels may access; contains all blocks
-    void mark_blocks(address_range accessible, std::span<const address_range> blocks);
+    bool mark_blocks(address_range accessible, std::span<const address_range> blocks);
     /// Registers the granted segments again.
     void mark_segments();
 
@@ -73,7 +74,7 @@ private:
     address_range all_;
     std::mutex mutex_;
     memory_heap* heap_ = nullptr;
-    bool is_heard_ = false;
+    bool is_heard_ = false;  ///< a tool listens to memory, even if it has refused `heap_`
     bool has_blocks_ = false;
     address_range accessible_{nullptr, 0};
     std::map<std::uint64_t, std::uint64_t> granted_;  ///< offset -> bytes, of segments and tails

@@ -267,6 +267,30 @@ TEST_F(nvtx_marks, the_live_blocks_are_the_regions_once_they_are_marked) {
     free_all(blocks);
 }
 
+/// compute-sanitizer refuses heaps whose regions are notes, and takes those of live blocks.
+TEST_F(nvtx_marks, a_tool_that_refuses_layouts_gets_the_live_blocks) {
+    ASSERT_EQ(::setenv("NVTX_RECORDER_REFUSES", "layout", 1), 0);
+    make();
+    const auto blocks = allocate({16, 5000, segments(2)});
+    EXPECT_TRUE(record().heaps.empty());
+    const auto marked = heap_->mark_live_blocks();
+    ASSERT_TRUE(marked.ok()) << marked.status();
+    EXPECT_EQ(*marked, 3u);
+    EXPECT_EQ(only(record()).use, "sub_allocator");
+    EXPECT_EQ(only(record()).regions.size(), 3u);
+    heap_->unmark_live_blocks();
+    EXPECT_TRUE(record().heaps.empty());
+    // Nor does it take memory that it does not know.
+    ASSERT_EQ(::setenv("NVTX_RECORDER_REFUSES", "layout sub_allocator", 1), 0);
+    const auto refused = heap_->mark_live_blocks();
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(absl::StrContains(refused.status().message(), "backing fixed")) << refused.status();
+    ASSERT_EQ(::unsetenv("NVTX_RECORDER_REFUSES"), 0);
+    EXPECT_TRUE(heap_->mark_live_blocks().ok());
+    heap_->unmark_live_blocks();
+    free_all(blocks);
+}
+
 TEST_F(nvtx_marks, the_quarantine_of_a_hardened_heap_is_not_live) {
     options o = values();
     o.hardened = hardening::detect;
