@@ -6,8 +6,11 @@
 #include "profiling/profile/report.hpp"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -35,8 +38,17 @@ std::string extent(const std::uint32_t (&e)[3]) {
 }
 
 /// Returns a name that fits a terminal; the JSON has all of it.
-std::string shortened(const std::string& name) {
+std::string shortened(std::string name) {
     constexpr std::size_t longest = 72;
+    // Words that say nothing of a kernel: its result, and Orchard's own function around the code of each launch.
+    constexpr std::string_view result = "void ";
+    constexpr std::string_view wrapper = "orchard::simt::detail::plain_entry<";
+    if (absl::StartsWith(name, result)) {
+        name.erase(0, result.size());
+    }
+    if (absl::StartsWith(name, wrapper)) {
+        name.erase(0, wrapper.size());
+    }
     return name.size() <= longest ? name : absl::StrCat(name.substr(0, longest - 3), "...");
 }
 

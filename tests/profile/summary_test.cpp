@@ -234,6 +234,15 @@ TEST(profile_report, sums_the_rows_that_it_does_not_show) {
     EXPECT_THAT(text, Not(HasSubstr("  b\n")));
 }
 
+TEST(profile_report, leaves_out_what_says_nothing_of_a_kernel) {
+    recorded_process p = a_process();
+    p.names = {"void orchard::simt::detail::plain_entry<my::walk>(my::walk)", "void f(int*)"};
+    p.kernels = {test::kernel(0, 1, 1001), test::kernel(1, 1, 501)};
+    const std::string text = to_text(summarise(std::vector{p}), {"", 0, false, 20});
+    EXPECT_THAT(text, HasSubstr("  my::walk>(my::walk)\n"));
+    EXPECT_THAT(text, HasSubstr("  f(int*)\n"));
+}
+
 TEST(profile_report, shows_time_in_the_allocator) {
     recorded_process p = a_process();
     p.samples = {{70, 0, 0}, {30, 1, 0}};
