@@ -45,7 +45,7 @@ protected:
     ORCHARD_FN void grow() const {
         const simt::lane_mask group = here();
         std::uint64_t first = 0;
-        std::uint64_t count = 0;
+        std::uint32_t count = 0;
         if (device::is_leader(group)) {
             const auto added = static_cast<std::uint64_t>(simt::popcount(group));
             const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
@@ -55,13 +55,15 @@ protected:
             // says whether the map has had more keys before, and enough buckets for these.
             const std::uint64_t all = due != 0 ? state().buckets.template load<order::relaxed>() : std::uint64_t{0};
             if (due != 0 && target > all && before >> 63 == 0) {
-                count = due < target - all ? due : target - all;
-                first = state().buckets.template fetch_add<order::relaxed>(count);
+                count = static_cast<std::uint32_t>(due < target - all ? due : target - all);
+                first = state().buckets.template fetch_add<order::relaxed>(std::uint64_t{count});
             }
         }
         count = device::from_leader(group, count);
         if (count != 0) {
-            make_buckets(*this, group, device::from_leader(group, first), count);
+            first = device::from_leader(group, first);
+            wait_for_memory(memory_, group, first + count);
+            make_buckets(*this, group, first, count);
         }
     }
     /// Takes keys out of the count that the lanes here have erased, or have counted and not added.
@@ -72,21 +74,25 @@ protected:
         }
     }
 
-    /// Makes the buckets from `first` on, `count` of them, after waiting until they have memory. Those that the heap
-    /// has no memory for are left out; inserts into full buckets make them later.
-    ORCHARD_NOINLINE static void make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
-                                              std::uint64_t count) {
-        const std::uint64_t end = first + count;
+    /// Returns when buckets up to `end` have memory, or the heap has none for them. It is a function of its own because
+    /// functions below `malloc` need registers, as do those that split: a caller of both would hold more than either.
+    ORCHARD_NOINLINE static void wait_for_memory(typename base::memory_type memory, simt::lane_mask group,
+                                                 std::uint64_t end) {
         for (std::uint32_t attempt = 0;; ++attempt) {
-            m.memory_.ask(group, end);
-            const bool waits = device::is_leader(group) && m.memory_.is_coming(end);
+            memory.ask(group, end);
+            const bool waits = device::is_leader(group) && memory.is_coming(end);
             if (simt::ballot(group, waits) == 0) {
-                break;
+                return;
             }
             base::back_off(attempt);
         }
-        const auto lanes = static_cast<std::uint64_t>(simt::popcount(group));
-        for (auto i = static_cast<std::uint64_t>(simt::rank_in(group)); i < count; i += lanes) {
+    }
+    /// Makes the buckets from `first` on, `count` of them. Those that have no memory are left out; inserts into full
+    /// buckets make them later.
+    ORCHARD_NOINLINE static void make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
+                                              std::uint32_t count) {
+        const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
+        for (auto i = static_cast<std::uint32_t>(simt::rank_in(group)); i < count; i += lanes) {
             m.make_bucket(first + i);
         }
     }
@@ -96,12 +102,12 @@ protected:
             return;
         }
         for (std::uint32_t attempt = 0;;) {
-            position at = bucket_at(b);
-            if (header::depth(at.head) != 0) {
-                return;
-            }
+            position at = bucket_at(parent_of(b));
             while (header::depth(at.head) == 0) {
                 at = bucket_at(parent_of(at.bucket));
+            }
+            if (child_of(at) > b) {
+                return;  // it is there
             }
             const std::uint64_t seen = at.head;
             if (!base::lock_any(at)) {
@@ -169,30 +175,30 @@ protected:
         return done;
     }
     /// Returns whether the keys of a locked bucket with a chain may need blocks before the blocks that they are in are
-    /// free.
+    /// free. They do not if each half fits in a bucket.
     ORCHARD_FN static bool needs_spares(const position& at) {
-        node* const block = node::at(at.n->next.template load<order::relaxed>());
-        if (block->next.template load<order::relaxed>() != 0) {
-            return true;
-        }
         const std::uint32_t bit = header::depth(at.head);
         std::uint32_t moving = 0;
         std::uint32_t staying = 0;
-        for (int i = 0; i < 2; ++i) {
-            node* const n = i == 0 ? at.n : block;
-            std::uint32_t used = header::used(i == 0 ? at.head : n->header.template load<order::relaxed>());
+        std::uint32_t used = header::used(at.head);
+        for (node* n = at.n;;) {
             for (; used != 0; used &= used - 1) {
                 const words all = slots::load(*n, static_cast<std::uint32_t>(simt::lowest_bit(used)));
                 (slots::hash(all) >> bit & 1) != 0 ? ++moving : ++staying;
             }
+            const std::uint64_t next = n->next.template load<order::relaxed>();
+            if (next == 0) {
+                return moving > slots::slots || staying > slots::slots;
+            }
+            n = node::at(next);
+            used = header::used(n->header.template load<order::relaxed>());
         }
-        return moving > slots::slots || staying > slots::slots;
     }
 
-    /// Moves keys from a locked bucket without a chain to `to`, each into the slot of the same number. It loads some
+    /// Moves keys from a locked bucket without a chain to `to`, each into the slot of the same number. It loads four
     /// slots before it looks at them, so that these loads overlap.
     ORCHARD_FN static void divide(const position& at, node* to) {
-        constexpr std::uint32_t at_once = slots::slot_words <= 2 ? 7 : 1;
+        constexpr std::uint32_t at_once = slots::slot_words <= 2 ? 4 : 1;
         const std::uint32_t bit = header::depth(at.head);
         const std::uint32_t used = header::used(at.head);
         std::uint32_t moved = 0;

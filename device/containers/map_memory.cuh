@@ -257,6 +257,9 @@ private:
                : b >> log_piece == 0  ? one << log_middle
                                       : b >> log_piece << log_piece;
     }
+    ORCHARD_INLINE static std::uint64_t buckets_of_piece(std::uint64_t b) {
+        return end_of_piece(b) - first_of_piece(b);
+    }
     ORCHARD_INLINE static std::uint64_t end_of_piece(std::uint64_t b) {
         constexpr std::uint64_t one = 1;
         return b >> log_first == 0    ? one << log_first
@@ -323,8 +326,8 @@ private:
         std::uint64_t found = state_t::none;
         if (made.word != nullptr &&
             made.word->template compare_exchange<simt::order::relaxed>(found, state_t::in_making)) {
-            made.count = end_of_piece(b) - first_of_piece(b);
-            made.address = reinterpret_cast<std::uint64_t>(m.take(made.count * NodeBytes));
+            made.address = reinterpret_cast<std::uint64_t>(m.take(buckets_of_piece(b) * NodeBytes));
+            made.count = buckets_of_piece(b);
             if (made.address == 0) {
                 made.word->template store<simt::order::relaxed>(state_t::none);
                 made.word = nullptr;
