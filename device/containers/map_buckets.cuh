@@ -185,7 +185,7 @@ protected:
         return true;
     }
 
-    /// Finds the bucket of a key and the key in it, for a change; takes no lock. What it returns was so at one moment,
+    /// Finds the bucket of a key and the key in it, for a change; takes no lock. The result was true at one moment,
     /// unless the caller takes the lock anyway and sees then whether it still is.
     /// @param locks  whether the caller takes the lock, depending on what was found: `locks(finding)`
     template <class Locks>

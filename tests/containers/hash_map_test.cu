@@ -330,8 +330,8 @@ struct measure_finds {
     }
 };
 
-// All threads begin at once with a map of 32 buckets, which gets hundreds of times as many keys. What matters for the
-// time on a GPU is that no bucket gets many more keys than its share meanwhile, so that chains stay short.
+// All threads begin at once with a map of 32 buckets, which gets hundreds of times as many keys. No bucket may
+// get many more keys than its share meanwhile: chains would be long, and on a GPU most of the time would go into them.
 TEST_P(containers_hash_map, chains_stay_short_however_many_threads_insert_at_once) {
     const auto blocks = sized(128, 32);
     constexpr std::uint32_t threads = 256;
