@@ -186,22 +186,13 @@ private:
         node* spare = nullptr;
         map_result result = map_result::no_memory;
         bool is_counted = false;
-        bool locked = false;
         for (bool done = false; !done;) {
             if (f.at == nullptr && !is_counted) {
-                if (locked) {
-                    unlock(at.n, at.head);  // the key was erased meanwhile
-                }
-                locked = false;
                 this->grow();
                 is_counted = true;
             }
-            if (!locked) {
-                locked = true;
-                if (!lock_as_seen(at, f)) {
-                    f = lock_and_look(wanted, hash, at, found);
-                    continue;
-                }
+            if (!lock_as_seen(at, f)) {
+                f = lock_and_look(wanted, hash, at, found);
             }
             done = true;
             if (f.at != nullptr) {
@@ -216,11 +207,13 @@ private:
                 }
                 unlock(at.n, changes ? at.head + header::one_version : at.head);
                 result = map_result::present;
+            } else if (!is_counted) {
+                unlock(at.n, at.head);  // the key was there, and has been erased since
+                done = false;
             } else if (spare == nullptr && lacks_room(at, f)) {
                 const room more = make_room(*this, at);
                 spare = more.block;
                 done = !more.is_there;
-                locked = false;
                 f.is_torn = true;
             } else {
                 add(at, f, wanted, hash, spare);
