@@ -222,6 +222,20 @@ public:
             put(k, run, at(k) + k);
         }
     }
+    /// Copies a row into another run of its class. All threads of the team.
+    template <class Team>
+    ORCHARD_FN static void copy(const Team& team, const row& old, std::uint64_t run) {
+        for (std::uint32_t begin = 0; begin < old.degree; begin += team.size * at_once) {
+            const edges_at_once e(team, old, begin, old.degree);
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < at_once; ++j) {
+                const std::uint32_t i = index_of(team, begin, j);
+                if (i < old.degree) {
+                    e.store(run, j, i);
+                }
+            }
+        }
+    }
     /// Moves the edges that stay to their places in `run`, which may be the old one, or 0 if none stays. All threads of
     /// the team.
     template <class Team, class At>

@@ -69,8 +69,11 @@ struct graph_run {
     [[nodiscard]] ORCHARD_FN static std::uint64_t pack(const void* address, std::uint32_t size_class) {
         return std::uint64_t{size_class} << address_bits | reinterpret_cast<std::uint64_t>(address) >> 4;
     }
+    [[nodiscard]] ORCHARD_FN static std::uint32_t class_of_run(std::uint64_t run) {
+        return static_cast<std::uint32_t>(run >> address_bits);
+    }
     [[nodiscard]] ORCHARD_FN static std::uint64_t bytes(std::uint64_t run) {
-        return run == 0 ? 0 : bytes_of(static_cast<std::uint32_t>(run >> address_bits));
+        return run == 0 ? 0 : bytes_of(class_of_run(run));
     }
     [[nodiscard]] ORCHARD_FN static void* address(std::uint64_t run) {
         return simt::global_pointer<void>((run & ((std::uint64_t{1} << address_bits) - 1)) << 4);

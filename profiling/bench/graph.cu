@@ -12,7 +12,8 @@
 ///                  them, and fills in the targets. Both run once before they are timed
 ///     g_per_s      10^9 directions a second
 ///     to_csr       ms to that of compressed sparse rows; of `memory`: bytes an edge to theirs
-///     bytes_per_edge   `memory`: all that the heap holds; `blocks`: of the graph's blocks alone
+///     bytes_per_edge   `memory`: all that the heap holds after `trim`; `memory compact`: the same after
+///                  `graph::compact`; `blocks`: of the graph's blocks alone
 ///     wrong        results that are not those of compressed sparse rows
 ///
 /// `--operations N` takes 2^N vertices, 22 unless given.
@@ -51,6 +52,7 @@ public:
         s.Update(s.ok() ? memory() : s);
         s.Update(s.ok() ? questions() : s);
         s.Update(s.ok() ? traversals() : s);
+        s.Update(s.ok() ? compaction() : s);
         s.Update(s.ok() ? snapshots() : s);
         s.Update(s.ok() ? batches(false) : s);
         return s.ok() ? absl::StatusOr<ordered_json>(std::move(rows_)) : s;
@@ -182,7 +184,13 @@ private:
         return s;
     }
 
-    absl::Status memory() {
+    /// Compacts the graph, and says what the heap holds then.
+    absl::Status compaction() {
+        absl::Status s;
+        add_row("compact", edges_, time([&] { s.Update(graph_.compact()); }));
+        return s.ok() ? memory("memory compact") : s;
+    }
+    absl::Status memory(const std::string& name = "memory") {
         const auto stats = graph_.stats();
         absl::Status s = stats.status();
         s.Update(heap_.validate());
@@ -195,8 +203,10 @@ private:
         const double edges = static_cast<double>(stats->edges);
         const double csr = 4 + 8 * (static_cast<double>(stats->vertices) + 1) / edges;
         const double granted = static_cast<double>(held->segments_granted * segment_bytes) / edges;
-        add_row("memory", stats->edges, 0, granted / csr, granted, stats->edges == edges_ ? 0 : 1);
-        add_row("blocks", stats->edges, 0, stats->bytes_per_edge() / csr, stats->bytes_per_edge());
+        add_row(name, stats->edges, 0, granted / csr, granted, stats->edges == edges_ ? 0 : 1);
+        if (name == "memory") {
+            add_row("blocks", stats->edges, 0, stats->bytes_per_edge() / csr, stats->bytes_per_edge());
+        }
         return absl::OkStatus();
     }
 

@@ -299,6 +299,17 @@ public:
         return sum;
     }
 
+    /// Moves rows together, so that `heap::trim` can return memory that rows have left behind: those that have grown or
+    /// shrunk leave slabs of their former size with a few rows in them. What else lies in such a slab stays there.
+    /// Nothing may use the graph meanwhile. Without memory some rows stay. Errors: FailedPrecondition while a snapshot
+    /// is open. Cost: reads the table of vertices twice, and copies the rows that move.
+    absl::Status compact() {
+        if (core_->has_snapshots()) {
+            return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `compact`");
+        }
+        return core_->template compact<Property>();
+    }
+
     /// Frees all memory, and removes all vertices. Errors: FailedPrecondition while a snapshot is open. Cost: a thread
     /// for each vertex.
     absl::Status clear() {

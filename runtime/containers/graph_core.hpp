@@ -126,11 +126,77 @@ public:
     }
     [[nodiscard]] bool has_snapshots() const { return oldest() != 0; }
 
+    /// Empties the slabs that the graph needs not, class by class: those in which its runs fill least.
+    template <class Property>
+    absl::Status compact() const {
+        using word = simt::device_word<std::uint32_t>;
+        const std::uint32_t segments = heap_view.view().segments;
+        const simt::grid threads = shape(~std::uint32_t{0});
+        auto weights = device_array<word>::create(on, segments);
+        auto classes = device_array<word>::create(on, segments);
+        auto chains =
+            device_array<std::uint64_t>::create(on, std::uint64_t{threads.blocks} * threads.threads_per_block);
+        for (const absl::Status& s : {weights.status(), classes.status(), chains.status()}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        absl::Status s =
+            run(~std::uint32_t{0}, graph_weigh{heap_view, &state()->table, weights->data(), classes->data()});
+        std::vector<word> weight(segments);
+        std::vector<word> size_class(segments);
+        s.Update(s.ok() ? weights->download(weight) : s);
+        s.Update(s.ok() ? classes->download(size_class) : s);
+        if (!s.ok()) {
+            return s;
+        }
+        const std::vector<std::uint32_t> emptied = slabs_to_empty(weight, size_class);
+        if (emptied.empty()) {
+            return s;
+        }
+        std::vector<word> marks(segments, word(0));
+        for (const std::uint32_t segment : emptied) {
+            marks[segment] = word(1);
+        }
+        s.Update(weights->upload(marks));
+        s.Update(s.ok()
+                     ? to_status(simt::launch(
+                           on, threads, graph_move_out<Property>{heap_view, state(), weights->data(), chains->data()}))
+                     : s);
+        s.Update(s.ok() ? to_status(simt::launch(on, threads, graph_free_chains{heap_view, chains->data()})) : s);
+        return s;
+    }
+
     simt::executor on{};
     heap_ref heap_view;
     device_array<device::graph_state> state_memory;
 
 private:
+    /// Returns the segments whose runs find room in the others of their class: of each class, those that are filled
+    /// least, but for as many as hold all of its runs with a tenth of spare room.
+    static std::vector<std::uint32_t> slabs_to_empty(const std::vector<simt::device_word<std::uint32_t>>& weights,
+                                                     const std::vector<simt::device_word<std::uint32_t>>& classes) {
+        std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> slabs(class_count);  // weight, segment
+        for (std::uint32_t i = 0; i < weights.size(); ++i) {
+            const std::uint32_t weight = weights[i].load<simt::order::relaxed>();
+            if (weight != 0) {
+                slabs[classes[i].load<simt::order::relaxed>()].emplace_back(weight, i);
+            }
+        }
+        std::vector<std::uint32_t> result;
+        for (auto& of_class : slabs) {
+            std::sort(of_class.rbegin(), of_class.rend());
+            std::uint64_t all = 0;
+            for (const auto& [weight, segment] : of_class) {
+                all += weight;
+            }
+            const std::uint64_t slab = segment_bytes / quantum_bytes * 9 / 10;
+            for (std::size_t i = (all + slab - 1) / slab; i < of_class.size(); ++i) {
+                result.push_back(of_class[i].second);
+            }
+        }
+        return result;
+    }
     /// Returns the number of the oldest open snapshot; 0 if none is open.
     [[nodiscard]] std::uint32_t oldest() const {
         std::uint32_t least = 0;
