@@ -14,8 +14,9 @@
 /// If the run has room, and no snapshot reads it, the edges move within it, the last first. Otherwise they are copied
 /// into another run. Removals are the mirror image: edge i moves down by the number of positions below it.
 ///
-/// A team has `rank`, `size`, `leads()` and `sync()`, and says which of its threads read neighbouring edges: those of
-/// rank `first_beside()` to `first_beside()` + `beside()` - 1.
+/// A team has `rank`, `size` and `sync()`. It says which of its threads read neighbouring edges: those of rank
+/// `first_beside()` to `first_beside()` + `beside()` - 1. A thread moves `at_once` edges at a time, so that its loads
+/// overlap.
 
 #include <cstdint>
 
@@ -28,6 +29,8 @@ namespace orchard::device {
 
 /// Lanes that work together. `rank` counts from the leader on, which may be any lane of the mask.
 struct graph_group {
+    static constexpr std::uint32_t at_once = 4;
+    static constexpr bool in_step = false;
     simt::lane_mask mask;
     int leader;
     std::uint32_t rank;
@@ -46,8 +49,25 @@ struct graph_group {
     ORCHARD_INLINE void sync() const { simt::sync(mask); }
 };
 
+/// Eight lanes of a warp, whose other lanes work on other rows in step: each row is moved in one round, and all lanes
+/// wait for each other in it. If the groups of a warp waited for their own lanes alone, they would be executed one
+/// after the other.
+struct graph_tile {
+    static constexpr std::uint32_t at_once = 8;
+    static constexpr bool in_step = true;
+    static constexpr std::uint32_t size = 8;
+    static constexpr std::uint32_t most = size * at_once;  ///< edges of a round
+    std::uint32_t rank;
+
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t first_beside() const { return 0; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t beside() const { return size; }
+    ORCHARD_INLINE void sync() const { simt::sync(~simt::lane_mask{0}); }
+};
+
 /// All threads of a block, which work together. Whole warps.
 struct graph_block {
+    static constexpr std::uint32_t at_once = 4;
+    static constexpr bool in_step = false;
     std::uint32_t rank;
     std::uint32_t size;
 
@@ -193,31 +213,32 @@ public:
         return {};
     }
 
-    /// Moves the old edges to their places in `run`, which may be the old one, and writes the `n` new edges. All
+    /// Moves the old edges to their places in `run`, which may be the old one, and writes the `n` new edges; a tile
+    /// without a row has none of either. All
     /// threads of the team.
     template <class Team, class At, class Put>
     ORCHARD_FN static void add_edges(const Team& team, const row& old, std::uint64_t run, std::uint32_t n, const At& at,
                                      const Put& put) {
-        const bool in_place = run == old.run;
+        const bool in_place = n != 0 && run == old.run;
         const std::uint32_t first = in_place ? at(0) : 0;
         std::uint32_t end = old.degree;
-        while (end > first) {
-            const std::uint32_t most = team.size * at_once;
+        do {
+            const std::uint32_t most = team.size * Team::at_once;
             const std::uint32_t begin = end - first < most ? first : end - most;
-            const edges_at_once e(team, old, begin, end);
-            const shifts s(team, n, at, begin, end);
-            if (in_place) {
+            const edges_at_once<Team> e(team, old, begin, end);
+            const shifts<Team> s(team, n, at, begin, end);
+            if (in_place || Team::in_step) {
                 team.sync();  // all have read the edges of this round; what it writes lies there and above
             }
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                 const std::uint32_t i = index_of(team, begin, j);
                 if (i < end) {
                     e.store(run, j, i + s.through[j]);
                 }
             }
             end = begin;
-        }
+        } while (end > first);
         for (std::uint32_t k = team.rank; k < n; k += team.size) {
             put(k, run, at(k) + k);
         }
@@ -225,10 +246,10 @@ public:
     /// Copies a row into another run of its class. All threads of the team.
     template <class Team>
     ORCHARD_FN static void copy(const Team& team, const row& old, std::uint64_t run) {
-        for (std::uint32_t begin = 0; begin < old.degree; begin += team.size * at_once) {
-            const edges_at_once e(team, old, begin, old.degree);
+        for (std::uint32_t begin = 0; begin < old.degree; begin += team.size * Team::at_once) {
+            const edges_at_once<Team> e(team, old, begin, old.degree);
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                 const std::uint32_t i = index_of(team, begin, j);
                 if (i < old.degree) {
                     e.store(run, j, i);
@@ -241,22 +262,24 @@ public:
     template <class Team, class At>
     ORCHARD_FN static void remove_edges(const Team& team, const row& old, std::uint64_t run, std::uint32_t n,
                                         const At& at) {
-        const bool in_place = run == old.run;
+        const bool in_place = n != 0 && run == old.run;
         const std::uint32_t degree = run != 0 ? old.degree : 0;
-        for (std::uint32_t begin = in_place ? at(0) : 0; begin < degree; begin += team.size * at_once) {
-            const edges_at_once e(team, old, begin, degree);
-            const shifts s(team, n, at, begin, degree);
-            if (in_place) {
-                team.sync();
+        std::uint32_t begin = in_place ? at(0) : 0;
+        do {
+            const edges_at_once<Team> e(team, old, begin, degree);
+            const shifts<Team> s(team, n, at, begin, degree);
+            if (in_place || Team::in_step) {
+                team.sync();  // as in `add_edges`; what it writes lies there and below
             }
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                 const std::uint32_t i = index_of(team, begin, j);
                 if (i < degree && !s.hit[j]) {
                     e.store(run, j, i - s.through[j]);
                 }
             }
-        }
+            begin += team.size * Team::at_once;
+        } while (begin < degree);
     }
     /// Makes the changed row the vertex's, and frees or retires the old run. One thread, when all others have ended
     /// their parts.
@@ -314,25 +337,22 @@ private:
         }
     }
 
-    /// Edges that a thread moves at a time, so that its loads overlap.
-    static constexpr std::uint32_t at_once = 4;
-
     /// Returns the `j`-th edge of a thread in the round that begins at edge `begin`: threads that are side by side take
     /// a part of `beside` * `at_once` edges, `beside` at a time.
     template <class Team>
     ORCHARD_INLINE static std::uint32_t index_of(const Team& team, std::uint32_t begin, std::uint32_t j) {
-        return begin + team.first_beside() * at_once + j * team.beside() + (team.rank - team.first_beside());
+        return begin + team.first_beside() * Team::at_once + j * team.beside() + (team.rank - team.first_beside());
     }
 
     /// The edges of one thread in a round.
+    template <class Team>
     struct edges_at_once {
-        std::uint32_t target[at_once];
-        held property[at_once];
+        std::uint32_t target[Team::at_once];
+        held property[Team::at_once];
 
-        template <class Team>
         ORCHARD_INLINE edges_at_once(const Team& team, const row& old, std::uint32_t begin, std::uint32_t end) {
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                 const std::uint32_t i = index_of(team, begin, j);
                 target[j] = i < end ? layout::targets(old.run)[i].get() : 0;
                 property[j] = i < end ? load_property(old.run, i) : held{};
@@ -347,29 +367,31 @@ private:
     /// For each edge of one thread in a round: how many of the `n` positions are not above it, and whether it is one of
     /// them. Threads that are side by side look at the same positions, those within their part, mostly a few; they load
     /// each at the same time.
+    template <class Team>
     struct shifts {
         static constexpr std::uint32_t few = 8;    ///< positions of a row that are all looked at
         static constexpr std::uint32_t many = 32;  ///< positions of a part, from which on each edge searches
-        std::uint32_t through[at_once];
-        bool hit[at_once];
+        std::uint32_t through[Team::at_once];
+        bool hit[Team::at_once];
 
-        template <class Team, class At>
+        template <class At>
         ORCHARD_INLINE shifts(const Team& team, std::uint32_t n, const At& at, std::uint32_t begin, std::uint32_t end) {
             std::uint32_t low = 0;
             std::uint32_t high = n;
             if (n > few) {
-                const std::uint32_t first = begin + team.first_beside() * at_once;
-                const std::uint32_t length = team.beside() * at_once;
+                const std::uint32_t first = begin + team.first_beside() * Team::at_once;
+                const std::uint32_t length = team.beside() * Team::at_once;
                 low = below(0, n, at, first);
                 high = below(low, n, at, first < end && end - first > length ? first + length : end);
             }
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                 through[j] = low;
                 hit[j] = false;
             }
             if (high - low > many) {
-                for (std::uint32_t j = 0; j < at_once; ++j) {
+                ORCHARD_UNROLL
+                for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                     const std::uint32_t i = index_of(team, begin, j);
                     through[j] = below(low, high, at, i + 1);
                     hit[j] = through[j] != low && at(through[j] - 1) == i;
@@ -379,7 +401,7 @@ private:
             for (std::uint32_t k = low; k < high; ++k) {
                 const std::uint32_t position = at(k);
                 ORCHARD_UNROLL
-                for (std::uint32_t j = 0; j < at_once; ++j) {
+                for (std::uint32_t j = 0; j < Team::at_once; ++j) {
                     const std::uint32_t i = index_of(team, begin, j);
                     through[j] += position <= i ? 1 : 0;
                     hit[j] = hit[j] || position == i;

@@ -314,9 +314,8 @@ struct graph_merger {
 template <class Property, bool Insert>
 struct graph_merge : graph_merger<Property, Insert> {
     using base = graph_merger<Property, Insert>;
-    static constexpr int max_registers = 64;           ///< twice as many warps as without
-    static constexpr std::uint32_t tile = 8;           ///< lanes of a short row
-    static constexpr std::uint32_t short_moves = 64;   ///< edges that a tile moves and adds
+    static constexpr int max_registers = 64;                                ///< twice as many warps as without
+    static constexpr std::uint32_t short_moves = device::graph_tile::most;  ///< edges that a tile moves and adds
     static constexpr std::uint32_t hub_degree = 4096;  ///< of a row that a block changes, with its part
     static constexpr simt::lane_mask whole = ~simt::lane_mask{0};
 
@@ -355,7 +354,7 @@ private:
             moves -= this->batch.changing_places[p.start];
         }
         simt::sync(whole);  // what `malloc` has acquired
-        change_short(p, to, simt::ballot(whole, to.fits && moves <= short_moves));
+        change_short(p, to.run, simt::ballot(whole, to.fits && moves <= short_moves));
         for (simt::lane_mask left = simt::ballot(whole, to.fits && moves > short_moves); left != 0; left &= left - 1) {
             change_of(device::graph_group::of(whole), p, to.run, simt::lowest_bit(left), true);
         }
@@ -368,31 +367,30 @@ private:
     }
 
     /// Changes the rows of the lanes `lanes`, each by a tile.
-    ORCHARD_FN void change_short(const typename base::part& p, const device::graph_move& to,
-                                 simt::lane_mask lanes) const {
-        const std::uint32_t mine = static_cast<std::uint32_t>(simt::lane_id()) / tile;
-        const device::graph_group g = device::graph_group::of(((simt::lane_mask{1} << tile) - 1) << (mine * tile));
+    ORCHARD_FN void change_short(const typename base::part& p, std::uint64_t run, simt::lane_mask lanes) const {
+        constexpr std::uint32_t tiles = simt::warp_size / device::graph_tile::size;
+        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
         while (lanes != 0) {
             simt::lane_mask own = lanes;
-            for (std::uint32_t j = 0; j < simt::warp_size / tile; ++j) {
-                own = j < mine ? own & (own - 1) : own;
+            for (std::uint32_t j = 0; j < tiles; ++j) {
+                own = j < lane / device::graph_tile::size ? own & (own - 1) : own;
                 lanes &= lanes - 1;
             }
-            change_of(g, p, to.run, own != 0 ? simt::lowest_bit(own) : simt::lane_id(), own != 0);
+            change_of(device::graph_tile{lane % device::graph_tile::size}, p, run, own != 0 ? simt::lowest_bit(own) : 0,
+                      own != 0);
         }
     }
-    /// Changes the row of lane `from`, unless the group has none. All lanes of the warp, each with its group.
-    ORCHARD_FN void change_of(const device::graph_group& g, const typename base::part& p, std::uint64_t run, int from,
+    /// Changes the row of lane `from`, or none: an empty one. All lanes of the warp, each with its team.
+    template <class Team>
+    ORCHARD_FN void change_of(const Team& team, const typename base::part& p, std::uint64_t run, int from,
                               bool has_one) const {
         const std::uint32_t start = simt::shuffle(whole, p.start, from);
         const std::uint32_t n = simt::shuffle(whole, p.n, from);
         const std::uint32_t degree = simt::shuffle(whole, p.old.degree, from);
         const std::uint64_t old_run = simt::shuffle(whole, p.old.run, from);
         run = simt::shuffle(whole, run, from);
-        if (has_one) {
-            this->change(g, {old_run, degree}, run, start, n);
-        }
-        simt::sync(whole);
+        this->change(team, {has_one ? old_run : 0, has_one ? degree : 0}, has_one ? run : 0, has_one ? start : 0,
+                     has_one ? n : 0);
     }
     /// Notes the edges of the lanes `lanes` as those that found no memory.
     ORCHARD_FN void leave_all(const typename base::part& p, simt::lane_mask lanes) const {
