@@ -15,8 +15,8 @@
 /// into another run. Removals are the mirror image: edge i moves down by the number of positions below it.
 ///
 /// A team has `rank`, `size` and `sync()`. It says which of its threads read neighbouring edges: those of rank
-/// `first_beside()` to `first_beside()` + `beside()` - 1. A thread moves `at_once` edges at a time, so that its loads
-/// overlap.
+/// `first_beside()` to `first_beside()` + `beside()` - 1. A thread moves `at_once` edges in a round, so that its loads
+/// overlap. Teams with `in_step` wait for each other in each round; the others wait only where edges move in place.
 
 #include <cstdint>
 
