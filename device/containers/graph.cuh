@@ -46,7 +46,7 @@ public:
     ///
     /// Cost: the lanes that call it together work on one lane's edge after the other: a lock (two atomics), log2(d)
     /// loads for a vertex of `d` edges, and on average d / 2 edges that they move; `malloc` and `free` each time that d
-    /// has grown by an eighth. It waits for other calls that change edges of `u`.
+    /// has grown by a third to a half. It waits for other calls that change edges of `u`.
     ORCHARD_FN edge_result insert(std::uint32_t u, std::uint32_t v, const Property& property = {}) const {
         const auto put = [&](std::uint32_t, std::uint64_t run, std::uint32_t place, std::uint32_t target) {
             layout::targets(run)[place].set(target);

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Changes of the edges of one vertex, by a group of lanes together. The caller has the row to itself.
+/// Changes of the edges of one vertex, by a team of threads. The caller has the row to itself.
 ///
 /// Fresh edges are given by ascending positions: `at(k)` is the place in the old row before which fresh edge `k` goes,
 /// so that old edge i moves by the number of positions that are not above i.
@@ -13,17 +13,24 @@
 ///
 /// If the run has room, and no snapshot reads it, the edges move within it, the last first. Otherwise they are copied
 /// into another run. Removals are the mirror image: edge i moves down by the number of positions below it.
+///
+/// A team has `rank`, `size` and `sync()`. It says which of its threads read neighbouring edges: those of rank
+/// `first_beside()` to `first_beside()` + `beside()` - 1. A thread moves `at_once` edges in a round, so that its loads
+/// overlap. Teams with `in_step` wait for each other in each round; the others wait only where edges move in place.
 
 #include <cstdint>
 
 #include "device/containers/graph_row.cuh"
 #include "device/group/leader.cuh"
+#include "device/simt/block.cuh"
 #include "device/simt/mutation.cuh"
 
 namespace orchard::device {
 
 /// Lanes that work together. `rank` counts from the leader on, which may be any lane of the mask.
 struct graph_group {
+    static constexpr std::uint32_t at_once = 4;
+    static constexpr bool in_step = false;
     simt::lane_mask mask;
     int leader;
     std::uint32_t rank;
@@ -37,6 +44,37 @@ struct graph_group {
     }
     [[nodiscard]] ORCHARD_INLINE static graph_group of(simt::lane_mask mask) { return of(mask, simt::leader_of(mask)); }
     [[nodiscard]] ORCHARD_INLINE bool leads() const { return rank == 0; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t first_beside() const { return 0; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t beside() const { return size; }
+    ORCHARD_INLINE void sync() const { simt::sync(mask); }
+};
+
+/// Eight lanes of a warp, whose other lanes work on other rows in step: each row is moved in one round, and all lanes
+/// wait for each other in it. If the groups of a warp waited for their own lanes alone, they would be executed one
+/// after the other.
+struct graph_tile {
+    static constexpr std::uint32_t at_once = 8;
+    static constexpr bool in_step = true;
+    static constexpr std::uint32_t size = 8;
+    static constexpr std::uint32_t most = size * at_once;  ///< edges of a round
+    std::uint32_t rank;
+
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t first_beside() const { return 0; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t beside() const { return size; }
+    ORCHARD_INLINE void sync() const { simt::sync(~simt::lane_mask{0}); }
+};
+
+/// All threads of a block, which work together. Whole warps.
+struct graph_block {
+    static constexpr std::uint32_t at_once = 4;
+    static constexpr bool in_step = false;
+    std::uint32_t rank;
+    std::uint32_t size;
+
+    [[nodiscard]] ORCHARD_INLINE bool leads() const { return rank == 0; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t first_beside() const { return rank / simt::warp_size * simt::warp_size; }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t beside() const { return simt::warp_size; }
+    ORCHARD_INLINE void sync() const { simt::sync_in_block(); }
 };
 
 /// The run that a row moves to, and what is needed to retire the old one.
@@ -64,7 +102,7 @@ public:
     };
     [[nodiscard]] ORCHARD_INLINE static row open(const graph_vertex& v) { return {v.run.get(), v.degree.get()}; }
 
-    /// Inserts `n` > 0 edges: edge k goes before edge `at(k)` of the old row, and `put(k, target, property)` writes it.
+    /// Inserts `n` > 0 edges: edge k goes before edge `at(k)` of the old row, and `put(k, run, place)` writes it.
     /// Returns false, and changes nothing, without memory. All lanes of the group.
     template <class At, class Put>
     ORCHARD_FN bool insert(const graph_group& g, graph_vertex& v, std::uint32_t n, const At& at, const Put& put) const {
@@ -73,12 +111,7 @@ public:
         if (!to.fits) {
             return false;
         }
-        if (to.run == old.run) {
-            shift_up(g, old, n, at);
-        } else {
-            copy_up(old, to.run, g.rank, g.size, n, at);
-        }
-        put_all(to.run, g.rank, g.size, n, at, put);
+        add_edges(g, old, to.run, n, at, put);
         simt::sync(g.mask);  // all have read the old run and written the new one
         if (g.leads()) {
             end(v, old, to, old.degree + n);
@@ -95,11 +128,7 @@ public:
         if (!to.fits) {
             return false;
         }
-        if (to.run == old.run) {
-            shift_down(g, old, n, at);
-        } else if (to.run != 0) {
-            copy_down(old, to.run, g.rank, g.size, n, at);
-        }
+        remove_edges(g, old, to.run, n, at);
         simt::sync(g.mask);  // as in `insert`
         if (g.leads()) {
             end(v, old, to, old.degree - n);
@@ -146,52 +175,111 @@ public:
         return n;
     }
 
-    // The parts of `insert` and `remove`, for rows that several warps copy.
+    // The parts of `insert` and `remove`, for teams whose row one thread chooses a run for.
 
-    /// Finds a run for `degree` edges. All lanes of the group.
-    ORCHARD_FN graph_move begin(const graph_group& g, graph_vertex& v, const row& old, std::uint64_t degree,
-                                bool in_place = true) const {
-        std::uint64_t run = 0;
-        std::uint64_t note = 0;
-        std::uint32_t fits = 0;
-        if (g.leads()) {
-            const graph_move to = choose(v, old, degree, in_place);
-            run = to.run;
-            note = reinterpret_cast<std::uint64_t>(to.note);
-            fits = to.fits ? 1 : 0;
+    /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
+    /// thread. What `malloc` has acquired holds for the team behind a barrier.
+    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree) const {
+        const bool shared = is_shared(v, old);
+        graph_retired_run* note = nullptr;
+        if (shared) {
+            note = static_cast<graph_retired_run*>(heap_.malloc(sizeof(graph_retired_run)));
+            if (note == nullptr) {
+                return {};
+            }
         }
-        run = simt::shuffle(g.mask, run, g.leader);
-        note = simt::shuffle(g.mask, note, g.leader);
-        fits = simt::shuffle(g.mask, fits, g.leader);
-        simt::sync(g.mask);  // what `malloc` has acquired
-        return {run, reinterpret_cast<graph_retired_run*>(note), fits != 0};
+        if (degree == 0) {
+            return {0, note, true};
+        }
+        const std::uint32_t wanted = layout::class_for(degree);
+        const bool too_small = degree > old.capacity();
+        const bool too_large = graph_run::bytes_of(wanted) <= graph_run::bytes(old.run) / 2;
+        if (!shared && !too_small && !too_large) {
+            return {old.run, nullptr, true};
+        }
+        void* p = nullptr;
+        if (degree <= 0xfffffffeu) {
+            p = heap_.malloc(graph_run::bytes_of(wanted));
+        }
+        if (p != nullptr) {
+            return {graph_run::pack(p, wanted), note, true};
+        }
+        if (!shared && !too_small) {
+            return {old.run, nullptr, true};  // it stays too large
+        }
+        if (note != nullptr) {
+            heap_.free(note);
+        }
+        return {};
     }
 
-    /// Copies the old edges into another run; thread `first` of `step` threads, each of which calls it.
-    template <class At>
-    ORCHARD_FN static void copy_up(const row& old, std::uint64_t to, std::uint32_t first, std::uint32_t step,
-                                   std::uint32_t n, const At& at) {
-        for (std::uint32_t i = first; i < old.degree; i += step) {
-            copy_edge(old.run, i, to, i + up_to(n, at, i));
+    /// Moves the old edges to their places in `run`, which may be the old one, and writes the `n` new edges; a tile
+    /// without a row has none of either. All
+    /// threads of the team.
+    template <class Team, class At, class Put>
+    ORCHARD_FN static void add_edges(const Team& team, const row& old, std::uint64_t run, std::uint32_t n, const At& at,
+                                     const Put& put) {
+        const bool in_place = n != 0 && run == old.run;
+        const std::uint32_t first = in_place ? at(0) : 0;
+        std::uint32_t end = old.degree;
+        do {
+            const std::uint32_t most = team.size * Team::at_once;
+            const std::uint32_t begin = end - first < most ? first : end - most;
+            const edges_at_once<Team> e(team, old, begin, end);
+            const shifts<Team> s(team, n, at, begin, end);
+            if (in_place || Team::in_step) {
+                team.sync();  // all have read the edges of this round; what it writes lies there and above
+            }
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                const std::uint32_t i = index_of(team, begin, j);
+                if (i < end) {
+                    e.store(run, j, i + s.through[j]);
+                }
+            }
+            end = begin;
+        } while (end > first);
+        for (std::uint32_t k = team.rank; k < n; k += team.size) {
+            put(k, run, at(k) + k);
         }
     }
-    template <class At>
-    ORCHARD_FN static void copy_down(const row& old, std::uint64_t to, std::uint32_t first, std::uint32_t step,
-                                     std::uint32_t n, const At& at) {
-        for (std::uint32_t i = first; i < old.degree; i += step) {
-            const std::uint32_t through = up_to(n, at, i);
-            if (through == 0 || at(through - 1) != i) {
-                copy_edge(old.run, i, to, i - through);
+    /// Copies a row into another run of its class. All threads of the team.
+    template <class Team>
+    ORCHARD_FN static void copy(const Team& team, const row& old, std::uint64_t run) {
+        for (std::uint32_t begin = 0; begin < old.degree; begin += team.size * Team::at_once) {
+            const edges_at_once<Team> e(team, old, begin, old.degree);
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                const std::uint32_t i = index_of(team, begin, j);
+                if (i < old.degree) {
+                    e.store(run, j, i);
+                }
             }
         }
     }
-    /// Writes the new edges; thread `first` of `step` threads.
-    template <class At, class Put>
-    ORCHARD_FN static void put_all(std::uint64_t run, std::uint32_t first, std::uint32_t step, std::uint32_t n,
-                                   const At& at, const Put& put) {
-        for (std::uint32_t k = first; k < n; k += step) {
-            put(k, run, at(k) + k);
-        }
+    /// Moves the edges that stay to their places in `run`, which may be the old one, or 0 if none stays. All threads of
+    /// the team.
+    template <class Team, class At>
+    ORCHARD_FN static void remove_edges(const Team& team, const row& old, std::uint64_t run, std::uint32_t n,
+                                        const At& at) {
+        const bool in_place = n != 0 && run == old.run;
+        const std::uint32_t degree = run != 0 ? old.degree : 0;
+        std::uint32_t begin = in_place ? at(0) : 0;
+        do {
+            const edges_at_once<Team> e(team, old, begin, degree);
+            const shifts<Team> s(team, n, at, begin, degree);
+            if (in_place || Team::in_step) {
+                team.sync();  // as in `add_edges`; what it writes lies there and below
+            }
+            ORCHARD_UNROLL
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                const std::uint32_t i = index_of(team, begin, j);
+                if (i < degree && !s.hit[j]) {
+                    e.store(run, j, i - s.through[j]);
+                }
+            }
+            begin += team.size * Team::at_once;
+        } while (begin < degree);
     }
     /// Makes the changed row the vertex's, and frees or retires the old run. One thread, when all others have ended
     /// their parts.
@@ -214,6 +302,24 @@ public:
     [[nodiscard]] ORCHARD_INLINE graph_state& state() const { return *state_; }
 
 private:
+    /// Finds a run for `degree` edges. All lanes of the group.
+    ORCHARD_FN graph_move begin(const graph_group& g, graph_vertex& v, const row& old, std::uint64_t degree) const {
+        std::uint64_t run = 0;
+        std::uint64_t note = 0;
+        std::uint32_t fits = 0;
+        if (g.leads()) {
+            const graph_move to = choose(v, old, degree);
+            run = to.run;
+            note = reinterpret_cast<std::uint64_t>(to.note);
+            fits = to.fits ? 1 : 0;
+        }
+        run = simt::shuffle(g.mask, run, g.leader);
+        note = simt::shuffle(g.mask, note, g.leader);
+        fits = simt::shuffle(g.mask, fits, g.leader);
+        simt::sync(g.mask);  // what `malloc` has acquired
+        return {run, reinterpret_cast<graph_retired_run*>(note), fits != 0};
+    }
+
     /// A property, or nothing.
     struct nothing {};
     using held = std::conditional_t<layout::has_property, Property, nothing>;
@@ -230,80 +336,91 @@ private:
             simt::touched(layout::properties(run)[i]) = p;
         }
     }
-    ORCHARD_INLINE static void copy_edge(std::uint64_t from, std::uint32_t i, std::uint64_t to, std::uint32_t place) {
-        layout::targets(to)[place].set(layout::targets(from)[i].get());
-        store_property(to, place, load_property(from, i));
+
+    /// Returns the `j`-th edge of a thread in the round that begins at edge `begin`: threads that are side by side take
+    /// a part of `beside` * `at_once` edges, `beside` at a time.
+    template <class Team>
+    ORCHARD_INLINE static std::uint32_t index_of(const Team& team, std::uint32_t begin, std::uint32_t j) {
+        return begin + team.first_beside() * Team::at_once + j * team.beside() + (team.rank - team.first_beside());
     }
 
-    /// Returns how many of the `n` positions are not above `i`.
-    template <class At>
-    ORCHARD_FN static std::uint32_t up_to(std::uint32_t n, const At& at, std::uint32_t i) {
-        std::uint32_t first = 0;
-        while (n != 0) {
-            const std::uint32_t half = n / 2;
-            const bool below = at(first + half) <= i;
-            first = below ? first + half + 1 : first;
-            n = below ? n - half - 1 : half;
-        }
-        return first;
-    }
+    /// The edges of one thread in a round.
+    template <class Team>
+    struct edges_at_once {
+        std::uint32_t target[Team::at_once];
+        held property[Team::at_once];
 
-    /// Edges that a lane moves at a time, so that its loads overlap.
-    static constexpr std::uint32_t at_once = 4;
-
-    /// Moves the old edges up within their run, the last first. What one round writes was read in this one or before.
-    template <class At>
-    ORCHARD_FN static void shift_up(const graph_group& g, const row& old, std::uint32_t n, const At& at) {
-        const std::uint32_t first = at(0);
-        std::uint32_t end = old.degree;
-        while (end > first) {
-            const std::uint32_t most = g.size * at_once;
-            const std::uint32_t begin = end - first < most ? first : end - most;
-            std::uint32_t target[at_once];
-            held property[at_once];
+        ORCHARD_INLINE edges_at_once(const Team& team, const row& old, std::uint32_t begin, std::uint32_t end) {
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
-                const std::uint32_t i = begin + j * g.size + g.rank;
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                const std::uint32_t i = index_of(team, begin, j);
                 target[j] = i < end ? layout::targets(old.run)[i].get() : 0;
                 property[j] = i < end ? load_property(old.run, i) : held{};
             }
-            simt::sync(g.mask);  // all have read
+        }
+        ORCHARD_INLINE void store(std::uint64_t run, std::uint32_t j, std::uint32_t place) const {
+            layout::targets(run)[place].set(target[j]);
+            store_property(run, place, property[j]);
+        }
+    };
+
+    /// For each edge of one thread in a round: how many of the `n` positions are not above it, and whether it is one of
+    /// them. Threads that are side by side look at the same positions, those within their part, mostly a few; they load
+    /// each at the same time.
+    template <class Team>
+    struct shifts {
+        static constexpr std::uint32_t few = 8;    ///< positions of a row that are all looked at
+        static constexpr std::uint32_t many = 32;  ///< positions of a part, from which on each edge searches
+        std::uint32_t through[Team::at_once];
+        bool hit[Team::at_once];
+
+        template <class At>
+        ORCHARD_INLINE shifts(const Team& team, std::uint32_t n, const At& at, std::uint32_t begin, std::uint32_t end) {
+            std::uint32_t low = 0;
+            std::uint32_t high = n;
+            if (n > few) {
+                const std::uint32_t first = begin + team.first_beside() * Team::at_once;
+                const std::uint32_t length = team.beside() * Team::at_once;
+                low = below(0, n, at, first);
+                high = below(low, n, at, first < end && end - first > length ? first + length : end);
+            }
             ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
-                const std::uint32_t i = begin + j * g.size + g.rank;
-                if (i < end) {
-                    const std::uint32_t place = i + up_to(n, at, i);
-                    layout::targets(old.run)[place].set(target[j]);
-                    store_property(old.run, place, property[j]);
+            for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                through[j] = low;
+                hit[j] = false;
+            }
+            if (high - low > many) {
+                ORCHARD_UNROLL
+                for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                    const std::uint32_t i = index_of(team, begin, j);
+                    through[j] = below(low, high, at, i + 1);
+                    hit[j] = through[j] != low && at(through[j] - 1) == i;
+                }
+                return;
+            }
+            for (std::uint32_t k = low; k < high; ++k) {
+                const std::uint32_t position = at(k);
+                ORCHARD_UNROLL
+                for (std::uint32_t j = 0; j < Team::at_once; ++j) {
+                    const std::uint32_t i = index_of(team, begin, j);
+                    through[j] += position <= i ? 1 : 0;
+                    hit[j] = hit[j] || position == i;
                 }
             }
-            end = begin;
         }
-    }
-    /// Moves the edges that stay down, the first first.
-    template <class At>
-    ORCHARD_FN static void shift_down(const graph_group& g, const row& old, std::uint32_t n, const At& at) {
-        for (std::uint32_t begin = at(0); begin < old.degree; begin += g.size * at_once) {
-            std::uint32_t target[at_once];
-            held property[at_once];
-            ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
-                const std::uint32_t i = begin + j * g.size + g.rank;
-                target[j] = i < old.degree ? layout::targets(old.run)[i].get() : 0;
-                property[j] = i < old.degree ? load_property(old.run, i) : held{};
+
+        /// Returns the first of the positions [first, end) that is not below `i`; `end` if all are.
+        template <class At>
+        ORCHARD_FN static std::uint32_t below(std::uint32_t first, std::uint32_t end, const At& at, std::uint32_t i) {
+            while (first != end) {
+                const std::uint32_t middle = first + (end - first) / 2;
+                const bool is_below = at(middle) < i;
+                first = is_below ? middle + 1 : first;
+                end = is_below ? end : middle;
             }
-            simt::sync(g.mask);  // all have read
-            ORCHARD_UNROLL
-            for (std::uint32_t j = 0; j < at_once; ++j) {
-                const std::uint32_t i = begin + j * g.size + g.rank;
-                const std::uint32_t through = i < old.degree ? up_to(n, at, i) : 0;
-                if (i < old.degree && (through == 0 || at(through - 1) != i)) {
-                    layout::targets(old.run)[i - through].set(target[j]);
-                    store_property(old.run, i - through, property[j]);
-                }
-            }
+            return first;
         }
-    }
+    };
 
     /// Returns whether an open snapshot has the run of `v`. A snapshot raises `oldest` from 0 before it takes the lock
     /// of `v`; when it has been closed, its readers' loads come before the stores of the caller.
@@ -316,44 +433,6 @@ private:
         // Pairs with the release in `graph_free_retired`.
         const std::uint32_t oldest = state_->oldest.template load<simt::order::acquire>();
         return oldest != 0 && copied >= oldest;
-    }
-
-    /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
-    /// lane.
-    ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree,
-                                       bool in_place) const {
-        const bool shared = is_shared(v, old);
-        graph_retired_run* note = nullptr;
-        if (shared) {
-            note = static_cast<graph_retired_run*>(heap_.malloc(sizeof(graph_retired_run)));
-            if (note == nullptr) {
-                return {};
-            }
-        }
-        if (degree == 0) {
-            return {0, note, true};
-        }
-        const std::uint32_t wanted = layout::class_for(degree);
-        const bool too_small = degree > old.capacity();
-        const bool too_large = graph_run::bytes_of(wanted) <= graph_run::bytes(old.run) / 2;
-        if (!shared && !too_small && !too_large && in_place) {
-            return {old.run, nullptr, true};
-        }
-        void* p = nullptr;
-        std::uint32_t size_class = wanted;
-        if (degree <= 0xfffffffeu) {
-            p = heap_.malloc(graph_run::bytes_of(size_class));
-        }
-        if (p != nullptr) {
-            return {graph_run::pack(p, size_class), note, true};
-        }
-        if (!shared && !too_small && in_place) {
-            return {old.run, nullptr, true};  // it stays too large
-        }
-        if (note != nullptr) {
-            heap_.free(note);
-        }
-        return {};
     }
 
     /// Notes that snapshots up to number `snapshot` may read `run`.

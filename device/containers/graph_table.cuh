@@ -69,8 +69,11 @@ struct graph_run {
     [[nodiscard]] ORCHARD_FN static std::uint64_t pack(const void* address, std::uint32_t size_class) {
         return std::uint64_t{size_class} << address_bits | reinterpret_cast<std::uint64_t>(address) >> 4;
     }
+    [[nodiscard]] ORCHARD_FN static std::uint32_t class_of_run(std::uint64_t run) {
+        return static_cast<std::uint32_t>(run >> address_bits);
+    }
     [[nodiscard]] ORCHARD_FN static std::uint64_t bytes(std::uint64_t run) {
-        return run == 0 ? 0 : bytes_of(static_cast<std::uint32_t>(run >> address_bits));
+        return run == 0 ? 0 : bytes_of(class_of_run(run));
     }
     [[nodiscard]] ORCHARD_FN static void* address(std::uint64_t run) {
         return simt::global_pointer<void>((run & ((std::uint64_t{1} << address_bits) - 1)) << 4);
@@ -93,10 +96,12 @@ struct graph_layout {
         const std::uint64_t n = bytes == 0 ? 0 : (bytes - spare) / (4 + property_bytes);
         return n < 0xffffffffu ? static_cast<std::uint32_t>(n) : 0xffffffffu;
     }
-    /// Returns the class of a run for `degree` edges with room for an eighth more, so that appending one edge after the
-    /// other moves each edge about nine times.
+    /// Returns the class of a run for `degree` edges: the smallest with 3 or 4 times a power of two of bytes, every
+    /// second class of the heap. Runs of fewer sizes share slabs, and rows that grow leave fewer of these behind; a row
+    /// to which one edge after the other is appended moves each edge about three times.
     [[nodiscard]] ORCHARD_FN static std::uint32_t class_for(std::uint64_t degree) {
-        return graph_run::class_for((degree + degree / 8) * (4 + property_bytes) + spare);
+        const std::uint32_t c = graph_run::class_for(degree * (4 + property_bytes) + spare);
+        return c < 4 ? c : c | 1;  // 16, 32, 48, 64, 96, 128, 192, 256, ...
     }
     [[nodiscard]] ORCHARD_FN static simt::plain<std::uint32_t>* targets(std::uint64_t run) {
         return static_cast<simt::plain<std::uint32_t>*>(graph_run::address(run));

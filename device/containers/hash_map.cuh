@@ -11,16 +11,17 @@
 ///
 ///     find, contains       map_buckets.cuh   no lock, no atomic: the header, slots, at times the header again
 ///       locate             map_buckets.cuh   the bucket of a hash
-///     insert, upsert, ...                    `put`: reads as find does, then locks the bucket by one atomic
-///       make_room                            in a full bucket: a split that is due, or an overflow block
+///     insert, upsert, ...                    `put`: reads as find does, grows, locks the bucket by one atomic
 ///       grow               map_growth.cuh    counts the keys of a group by one atomic, makes buckets that are due
-///         prepare          map_memory.cuh    memory for more buckets
-///         split_for, split map_growth.cuh    moves keys to a new bucket
+///         ask              map_memory.cuh    memory for more buckets
+///         make_bucket      map_growth.cuh    locks the bucket that has the keys, and splits it
+///       make_room                            in a full bucket: a split that is due, or an overflow block
+///         split            map_growth.cuh    moves keys of a locked bucket to a new one
 ///     erase                                  fills the hole from the chain, so that chains stay short
 ///
 /// A lane that has a lock waits for nothing: not for memory, not for another lock, not for lanes of its warp. A lane
-/// that finds a lock waits in a loop with `pause`. A lane that finds no memory returns `no_memory`, or leaves out a
-/// split, which later calls make up for.
+/// that finds a lock waits in a loop with `pause`, and so does a lane whose new buckets another lane is getting memory
+/// for. A lane that finds no memory returns `no_memory`, or leaves out a split, which later calls make up for.
 ///
 /// A reader uses the header as a version (a seqlock): it acquires the header, reads, and looks whether the header is
 /// the same, unless it has found a key in one word with its value (`is_certain`). A writer that reuses a slot has a
@@ -53,9 +54,10 @@ enum class map_result : std::uint32_t {
 template <class K, class V, class Shape = device::map_shape<device::map_slots<K, V>::node_bytes>>
 class hash_map_ref : device::map_growth<K, V, Shape> {
     using base = device::map_growth<K, V, Shape>;
-    using base::here;
-    using base::list_of;
-    using base::look_and_lock;
+    using base::child_of;
+    using base::lock_and_look;
+    using base::lock_as_seen;
+    using base::look;
     using base::look_up;
     using base::memory_;
     using base::must_be_free;
@@ -67,7 +69,6 @@ class hash_map_ref : device::map_growth<K, V, Shape> {
     using typename base::order;
     using typename base::position;
     using typename base::slots;
-    using typename base::split_result;
     using typename base::words;
 
 public:
@@ -80,7 +81,7 @@ public:
         : base{memory_type{heap, of}, buckets_per_key} {}
 
     /// Adds `key` with `value` if the map does not have the key; else changes nothing. Cost: one atomic, one line of
-    /// memory and a release; an atomic for each group of lanes that return together; every seventh call or so, a split.
+    /// memory and a release; an atomic for each group of lanes that add keys together; every tenth call or so, a split.
     ORCHARD_FN map_result insert(const K& key, const V& value = V{}) const {
         return put(
             key, value, [](const V& old) { return old; }, false);
@@ -121,12 +122,10 @@ public:
         position at;
         const bool removed = remove(wanted, hash, at, freed);
         if (freed != nullptr) {
-            memory_.put_block(list_of(at.bucket), freed);
+            memory_.put_block(at.bucket, freed);
         }
-        const simt::lane_mask group = here();
-        const simt::lane_mask with = simt::ballot(group, removed);
-        if (with != 0 && device::is_leader(group)) {
-            (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(with)));
+        if (removed) {
+            this->count_down();
         }
         return removed;
     }
@@ -134,7 +133,7 @@ public:
     /// Returns the number of keys: of calls under way, some are counted and others not. Cost: one load.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const {
         const std::uint64_t keys = state().keys.template load<order::relaxed>();
-        return keys >> 63 == 0 ? keys : 0;  // a key was erased before it was counted
+        return keys >> 63 == 0 ? keys : 0;  // a key's erase was counted first
     }
 
     /// Calls `visit(key, value)` for each key in the buckets of this thread: thread `thread` of `threads` that call it.
@@ -178,33 +177,26 @@ private:
     ORCHARD_FN map_result put(const K& key, const V& value, Change change, bool changes) const {
         const words wanted = slots::of(key, value);
         const std::uint64_t hash = slots::hash(wanted);
+        words found{};
+        position at;
+        finding f = look(wanted, hash, at, found, [&](const finding& seen) { return seen.at == nullptr || changes; });
+        if (f.at != nullptr && !changes) {
+            return map_result::present;
+        }
         node* spare = nullptr;
         map_result result = map_result::no_memory;
-        position at;
+        bool is_counted = false;
         for (bool done = false; !done;) {
-            words found{};
-            bool locked = false;
-            const auto lacks_room = [&](const position& p, const finding& f) {
-                return f.at == nullptr && spare == nullptr && header::used(p.head) == slots::all_slots &&
-                       (f.first_block == nullptr ||
-                        header::used(f.first_block->header.template load<order::relaxed>()) == slots::all_slots);
-            };
-            const finding f = look_and_lock(wanted, hash, at, found, locked, [&](const finding& seen) {
-                return seen.at != nullptr ? changes : !lacks_room(at, seen);
-            });
+            if (f.at == nullptr && !is_counted) {
+                this->grow();
+                is_counted = true;
+            }
+            if (!lock_as_seen(at, f)) {
+                f = lock_and_look(wanted, hash, at, found);
+            }
             done = true;
-            if (f.at == nullptr && (!locked || lacks_room(at, f))) {
-                if (locked) {
-                    unlock(at.n, at.head);
-                }
-                const room more = make_room(*this, at);
-                spare = more.block;
-                done = !more.is_there;
-            } else if (f.at == nullptr) {
-                add(at, f, wanted, hash, spare);
-                result = map_result::inserted;
-            } else {
-                if (locked && changes) {
+            if (f.at != nullptr) {
+                if (changes) {
                     if constexpr (slots::has_value) {
                         const words changed = slots::of(key, change(slots::value_of(found)));
                         if constexpr (slots::tears) {
@@ -212,18 +204,34 @@ private:
                         }
                         slots::store_value(*f.at, f.slot, changed);
                     }
-                    unlock(at.n, at.head + header::one_version);
-                } else if (locked) {
-                    unlock(at.n, at.head);
                 }
+                unlock(at.n, changes ? at.head + header::one_version : at.head);
                 result = map_result::present;
+            } else if (!is_counted) {
+                unlock(at.n, at.head);  // the key was there, and has been erased since
+                done = false;
+            } else if (spare == nullptr && lacks_room(at, f)) {
+                const room more = make_room(*this, at);
+                spare = more.block;
+                done = !more.is_there;
+                f.is_torn = true;
+            } else {
+                add(at, f, wanted, hash, spare);
+                result = map_result::inserted;
             }
         }
         if (spare != nullptr) {
-            memory_.put_block(list_of(at.bucket), spare);
+            memory_.put_block(at.bucket, spare);
         }
-        this->grow(result == map_result::inserted);
+        if (is_counted && result != map_result::inserted) {
+            this->count_down();
+        }
         return result;
+    }
+    ORCHARD_INLINE static bool lacks_room(const position& at, const finding& f) {
+        return header::used(at.head) == slots::all_slots &&
+               (f.first_block == nullptr ||
+                header::used(f.first_block->header.template load<order::relaxed>()) == slots::all_slots);
     }
 
     /// Writes a new key into the locked bucket, which has room or gets `spare` as an overflow block, and unlocks it.
@@ -263,19 +271,19 @@ private:
         node* block = nullptr;
         bool is_there = false;  ///< false: there is no memory
     };
-    /// Makes room for a key in a full bucket, which is not locked: by the split that is due, or by an overflow block,
-    /// which it returns.
+    /// Makes room for a key in a full bucket, which is locked, and unlocks it: by the split that is due, or by an
+    /// overflow block, which it returns.
     ORCHARD_NOINLINE static room make_room(hash_map_ref m, position at) {
-        const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
+        const std::uint64_t child = child_of(at);
         room made;
         if (child < m.state().buckets.template load<order::relaxed>() &&
             child < m.state().ready.template load<order::acquire>()) {
-            const split_result result = m.split(at, child);
-            made.is_there = result == split_result::done ||
-                            (result == split_result::lacks_blocks && m.memory_.stock(list_of(child)));
+            made.is_there = m.split(at, child) || m.memory_.stock(child);
+        } else {
+            unlock(at.n, at.head);
         }
         if (!made.is_there) {
-            made.block = m.memory_.take_block(list_of(at.bucket));
+            made.block = m.memory_.take_block(at.bucket);
             made.is_there = made.block != nullptr;
         }
         return made;
@@ -284,14 +292,16 @@ private:
     /// Removes a key. Returns whether it was there. `freed` gets a block that the bucket does not need any more.
     ORCHARD_FN bool remove(const words& wanted, std::uint64_t hash, position& at, node*& freed) const {
         words found{};
-        bool locked = false;
-        const finding f =
-            look_and_lock(wanted, hash, at, found, locked, [](const finding& seen) { return seen.at != nullptr; });
+        finding f = look(wanted, hash, at, found, [](const finding& seen) { return seen.at != nullptr; });
         if (f.at == nullptr) {
-            if (locked) {
-                unlock(at.n, at.head);
-            }
             return false;
+        }
+        if (!lock_as_seen(at, f)) {
+            f = lock_and_look(wanted, hash, at, found);
+            if (f.at == nullptr) {
+                unlock(at.n, at.head);
+                return false;
+            }
         }
         std::uint32_t used = header::used(at.head);
         std::uint64_t head = at.head | header::reused;

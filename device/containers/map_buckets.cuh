@@ -135,7 +135,7 @@ protected:
 
     ORCHARD_FN bool look_up(const words& wanted, words& found) const {
         const std::uint64_t hash = slots::hash(wanted);
-        for (;;) {
+        for (std::uint32_t attempt = 0;; ++attempt) {
             const position at = locate(hash, !simt::mutation::is(fault::map_depth));
             if (!is_blocked(at.head)) {
                 const finding f = look_in(at, wanted, hash, found);
@@ -143,11 +143,19 @@ protected:
                     return f.at != nullptr;
                 }
             } else {
-                simt::pause(100);
+                back_off(attempt);
             }
         }
     }
 
+    /// Pauses after a lock was found taken, `attempt` times before: up to twice as long after each attempt, until a
+    /// pause has some microseconds. Each lane pauses for another time, because lanes that find the same lock would
+    /// otherwise also come back at the same time.
+    ORCHARD_INLINE static void back_off(std::uint32_t attempt) {
+        const std::uint32_t most = 64u << (attempt < 5 ? attempt : 5);
+        const std::uint32_t random = (simt::noise() + static_cast<std::uint32_t>(simt::lane_id())) * 0x9e3779b9u;
+        simt::pause(most / 2 + ((random >> 16) * most >> 16));
+    }
     /// Takes the lock of a bucket if its header is still `at.head`, which is without the lock.
     ORCHARD_INLINE static bool lock(const position& at) {
         std::uint64_t expected = at.head;
@@ -163,38 +171,52 @@ protected:
         n->header.template store<order::release>(head);
     }
 
-    /// Finds the bucket of a key and the key in it, for a change. Returns with the lock if the caller needs it: the
-    /// bucket is then as `at` and the result say. The first attempt reads before it locks, so that a bucket is locked
-    /// for a short time; later ones lock first, so that every attempt that gets the lock is the last.
-    /// @param needs  whether a change needs the lock, depending on whether the key is there: `needs(finding)`
-    template <class Needs>
-    ORCHARD_FN finding look_and_lock(const words& wanted, std::uint64_t hash, position& at, words& found, bool& locked,
-                                     Needs needs) const {
-        for (bool reads_first = true;; reads_first = false) {
+    /// Takes the lock of a bucket whatever its header is, and sets `at.head` to this header, without the lock. Returns
+    /// false if another lane has the lock. The bucket exists.
+    ORCHARD_INLINE static bool lock_any(position& at) {
+        if ((at.head & header::locked) != 0) {
+            return false;  // as it was read: no atomic, which would delay the owner
+        }
+        const std::uint64_t found = at.n->header.template fetch_or<order::acquire>(header::locked);
+        if ((found & header::locked) != 0) {
+            return false;
+        }
+        at.head = found;
+        return true;
+    }
+
+    /// Finds the bucket of a key and the key in it, for a change; takes no lock. The result was true at one moment,
+    /// unless the caller takes the lock anyway and sees then whether it still is.
+    /// @param locks  whether the caller takes the lock, depending on what was found: `locks(finding)`
+    template <class Locks>
+    ORCHARD_FN finding look(const words& wanted, std::uint64_t hash, position& at, words& found, Locks locks) const {
+        for (std::uint32_t attempt = 0;; ++attempt) {
             at = locate(hash);
-            locked = false;
-            if ((at.head & header::locked) != 0) {
-                simt::pause(100);
-                continue;
-            }
-            if (!reads_first) {
-                locked = lock(at);
-                if (!locked) {
-                    simt::pause(50);
-                    continue;
-                }
-            }
-            const finding f = look_in(at, wanted, hash, found);
-            if (locked) {
-                return f;
-            }
-            if (needs(f)) {
-                locked = !f.is_torn && lock(at);
-                if (locked) {
+            if (!is_blocked(at.head)) {
+                const finding f = look_in(at, wanted, hash, found);
+                if (locks(f) || is_certain(at, f) || (!f.is_torn && is_unchanged(at))) {
                     return f;
                 }
-            } else if (is_certain(at, f) || (!f.is_torn && is_unchanged(at))) {
-                return f;
+            } else {
+                back_off(attempt);
+            }
+        }
+    }
+    /// Takes the lock of a bucket that `look` has found, if it is still as it was then.
+    ORCHARD_INLINE static bool lock_as_seen(const position& at, const finding& f) {
+        return !f.is_torn && (at.head & header::locked) == 0 && lock(at);
+    }
+    /// Locks the bucket of a key and finds the key in it. It locks first, so that every attempt that gets the lock of
+    /// the right bucket is the last.
+    ORCHARD_FN finding lock_and_look(const words& wanted, std::uint64_t hash, position& at, words& found) const {
+        for (std::uint32_t attempt = 0;;) {
+            at = locate(hash);
+            if (!lock_any(at)) {
+                back_off(attempt++);
+            } else if (low_bits(hash, header::depth(at.head)) == at.bucket) {
+                return look_in(at, wanted, hash, found);
+            } else {
+                unlock(at.n, at.head);  // it has been split meanwhile
             }
         }
     }

@@ -32,184 +32,190 @@ protected:
     map_growth(const typename base::memory_type& memory, std::uint32_t buckets_per_key)
         : base{memory}, buckets_per_key_{buckets_per_key} {}
 
-    [[nodiscard]] ORCHARD_INLINE static std::uint32_t list_of(std::uint64_t bucket) {
-        return static_cast<std::uint32_t>(bucket);
-    }
     /// Returns the lanes that are here with this map.
     [[nodiscard]] ORCHARD_INLINE simt::lane_mask here(simt::site where = simt::site::here()) const {
         const simt::lane_mask all = simt::converge(where);
         return simt::match(all, reinterpret_cast<std::uintptr_t>(&state()), where);
     }
 
-    /// Counts the new keys of the lanes that are here, and splits the buckets that are due for them.
-    ORCHARD_FN void grow(bool is_new) const {
+    /// Counts the keys that the lanes here are about to add, and makes the buckets that are due for them.
+    ///
+    /// Growth comes before the keys: a bucket then never gets many more keys than its share, however many threads add
+    /// keys at once. Each group makes the buckets of its own keys, and no two groups make the same.
+    ORCHARD_FN void grow() const {
         const simt::lane_mask group = here();
-        const simt::lane_mask with = simt::ballot(group, is_new);
-        if (with == 0) {
-            return;
-        }
-        due_splits mine;
-        if (device::is_leader(group)) {
-            const auto added = static_cast<std::uint64_t>(simt::popcount(with));
-            const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
-            const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
-            const std::uint64_t due = target - (before >> 63 == 0 ? before * buckets_per_key_ >> 16 : 0);
-            const std::uint64_t all = state().buckets.template load<order::relaxed>();
-            // A key may be erased before it is counted, so that the count is less than 0 for a moment.
-            if (due != 0 && target > all && (before + added) >> 63 == 0) {
-                mine = claim(*this, target - all, due, static_cast<std::uint32_t>(simt::popcount(group)));
-            }
-        }
-        const std::uint32_t count = device::from_leader(group, mine.count);
-        if (count == 0) {
-            return;
-        }
-        const std::uint64_t first = device::from_leader(group, mine.first);
-        const auto rank = static_cast<std::uint32_t>(simt::rank_in(group));
-        if (rank < count) {
-            split_for(*this, first + rank);
-        }
-    }
-    /// Buckets that a group makes.
-    struct due_splits {
         std::uint64_t first = 0;
         std::uint32_t count = 0;
-    };
-    /// Returns the buckets that the caller is to make, at most `most`.
-    /// @param lacking  buckets that are due and not there
-    /// @param due      those of them that the caller's keys make due
-    ORCHARD_NOINLINE static due_splits claim(map_growth m, std::uint64_t lacking, std::uint64_t due,
-                                             std::uint32_t most) {
-        const std::uint64_t all = m.state().buckets.template load<order::relaxed>();
-        // Twice as many as these keys need, to make up for those that were left out; as many as can be if many were.
-        std::uint64_t splits = lacking > all / 8 ? most : 2 * due;
-        splits = splits < lacking ? splits : lacking;
-        splits = splits < most ? splits : most;
-        const std::uint64_t ready = m.memory_.prepare(all + splits);
-        if (ready <= all) {
-            return {};
+        if (device::is_leader(group)) {
+            const auto added = static_cast<std::uint64_t>(simt::popcount(group));
+            const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
+            const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
+            const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
+            // Most groups read the number of buckets before those that are ahead of them have changed it. So it only
+            // says whether the map has had more keys before, and enough buckets for these.
+            const std::uint64_t all = due != 0 ? state().buckets.template load<order::relaxed>() : std::uint64_t{0};
+            if (due != 0 && target > all && before >> 63 == 0) {
+                count = static_cast<std::uint32_t>(due < target - all ? due : target - all);
+                first = state().buckets.template fetch_add<order::relaxed>(std::uint64_t{count});
+            }
         }
-        splits = splits < ready - all ? splits : ready - all;
-        due_splits mine;
-        mine.first = m.state().buckets.template fetch_add<order::relaxed>(splits);
-        mine.count = static_cast<std::uint32_t>(splits);
-        return mine;
+        count = device::from_leader(group, count);
+        if (count != 0) {
+            first = device::from_leader(group, first);
+            wait_for_memory(memory_, group, first + count);
+            make_buckets(*this, group, first, count);
+        }
+    }
+    /// Takes keys out of the count that the lanes here have erased, or have counted and not added.
+    ORCHARD_FN void count_down() const {
+        const simt::lane_mask group = here();
+        if (device::is_leader(group)) {
+            (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(group)));
+        }
     }
 
-    /// Makes bucket `b`, unless it cannot be made now: it has no memory yet, or locks are taken again and again. The
-    /// splits that come before it are made first if they are missing.
-    ORCHARD_NOINLINE static void split_for(map_growth m, std::uint64_t b) {
-        constexpr int most_attempts = 32;
-        if (b >= m.state().ready.template load<order::acquire>()) {
+    /// Returns when buckets up to `end` have memory, or the heap has none for them. It is a function of its own because
+    /// functions below `malloc` need registers, as do those that split: a caller of both would hold more than either.
+    ORCHARD_NOINLINE static void wait_for_memory(typename base::memory_type memory, simt::lane_mask group,
+                                                 std::uint64_t end) {
+        for (std::uint32_t attempt = 0;; ++attempt) {
+            memory.ask(group, end);
+            const bool waits = device::is_leader(group) && memory.is_coming(end);
+            if (simt::ballot(group, waits) == 0) {
+                return;
+            }
+            base::back_off(attempt);
+        }
+    }
+    /// Makes the buckets from `first` on, `count` of them. Those that have no memory are left out; inserts into full
+    /// buckets make them later.
+    ORCHARD_NOINLINE static void make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
+                                              std::uint32_t count) {
+        const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
+        for (auto i = static_cast<std::uint32_t>(simt::rank_in(group)); i < count; i += lanes) {
+            m.make_bucket(first + i);
+        }
+    }
+    /// Makes bucket `b`, if it has memory. The buckets that it comes from are made first if they are missing.
+    ORCHARD_FN void make_bucket(std::uint64_t b) const {
+        if (b >= state().ready.template load<order::acquire>()) {
             return;
         }
-        for (int i = 0; i < most_attempts; ++i) {
-            position at;
-            at.bucket = b;
-            at.n = m.memory_.bucket(b);
-            at.head = at.n->header.template load<order::acquire>();
-            if (header::depth(at.head) != 0) {
+        for (std::uint32_t attempt = 0;;) {
+            position at = bucket_at(parent_of(b));
+            while (header::depth(at.head) == 0) {
+                at = bucket_at(parent_of(at.bucket));
+            }
+            if (child_of(at) > b) {
+                return;  // it is there
+            }
+            const std::uint64_t seen = at.head;
+            if (!base::lock_any(at)) {
+                base::back_off(attempt++);
+                continue;
+            }
+            if (simt::mutation::is(fault::map_split) && ((seen ^ at.head) & header::chained) == 0 &&
+                header::depth(seen) == header::depth(at.head)) {
+                at.head = seen;
+            }
+            const std::uint64_t child = child_of(at);
+            if (child > b) {
+                unlock(at.n, at.head);  // another lane has made `b` meanwhile
                 return;
             }
-            while (header::depth(at.head) == 0) {
-                at.bucket = parent_of(at.bucket);
-                at.n = m.memory_.bucket(at.bucket);
-                at.head = at.n->header.template load<order::acquire>();
-            }
-            // Beyond `b` if another lane has made `b` meanwhile.
-            const std::uint64_t child = at.bucket | std::uint64_t{1} << header::depth(at.head);
-            const split_result result = child <= b ? m.split(at, child) : split_result::changed;
-            if (result == split_result::changed) {
-                simt::pause(100);
-            } else if (result == split_result::lacks_blocks && !m.memory_.stock(list_of(child))) {
+            if (!split(at, child) && !memory_.stock(child)) {
                 return;
             }
         }
+    }
+    [[nodiscard]] ORCHARD_FN position bucket_at(std::uint64_t b) const {
+        position at;
+        at.bucket = b;
+        at.n = memory_.bucket(b);
+        at.head = at.n->header.template load<order::acquire>();
+        return at;
+    }
+    /// Returns the bucket that the next split of a bucket makes.
+    ORCHARD_INLINE static std::uint64_t child_of(const position& at) {
+        return at.bucket | std::uint64_t{1} << header::depth(at.head);
     }
 
-    enum class split_result : std::uint32_t {
-        done,
-        changed,       ///< the bucket is not as it was read, or locked
-        lacks_blocks,  ///< the free list has too few blocks (`map_memory::stock`)
-    };
-    /// Splits the bucket `at`, if it is as it was read: moves half of its keys to bucket `child`, which is ready. It
-    /// does not ask the heap: functions below `malloc` need registers, which every caller of a split would hold.
-    ORCHARD_INLINE split_result split(const position& at, std::uint64_t child) const {
+    /// Splits a locked bucket: moves half of its keys to bucket `child`, which is ready. Unlocks the bucket. Returns
+    /// false, with the bucket as it was, if the free list has too few blocks (`map_memory::stock`). It does not ask the
+    /// heap: a lane that has a lock waits for nothing, and functions below `malloc` need registers, which every caller
+    /// of a split would hold.
+    [[nodiscard]] ORCHARD_INLINE bool split(const position& at, std::uint64_t child) const {
         return split_by(*this, at, child);
     }
-    ORCHARD_NOINLINE static split_result split_by(map_growth m, position at, std::uint64_t child) {
-        node* spares[2] = {nullptr, nullptr};
-        if ((at.head & header::locked) != 0) {
-            return split_result::changed;
+    ORCHARD_NOINLINE static bool split_by(map_growth m, position at, std::uint64_t child) {
+        if ((at.head & header::chained) == 0) {
+            divide(at, m.memory_.bucket(child));
+            return true;
         }
+        node* spares[2] = {nullptr, nullptr};
         bool done = true;
         if (needs_spares(at)) {
-            spares[0] = m.memory_.take_free(list_of(child));
-            spares[1] = spares[0] != nullptr ? m.memory_.take_free(list_of(child)) : nullptr;
+            spares[0] = m.memory_.take_free(child);
+            spares[1] = spares[0] != nullptr ? m.memory_.take_free(child) : nullptr;
             done = spares[1] != nullptr;
         }
-        const bool lacks_blocks = !done;
-        done = done && lock_to_split(at);
-        if (done && (at.head & header::chained) == 0) {
-            divide(at, m.memory_.bucket(child));
-        } else if (done) {
+        if (done) {
             divider(at, m.memory_.bucket(child), spares).run();
+        } else {
+            unlock(at.n, at.head);
         }
         // The blocks that were not needed, chained by their `next`.
         for (node* const begin : spares) {
             for (node* n = begin; n != nullptr;) {
                 const std::uint64_t next = done ? n->next.template load<order::relaxed>() : 0;
-                m.memory_.put_block(list_of(child), n);
+                m.memory_.put_block(child, n);
                 n = next != 0 ? node::at(next) : nullptr;
             }
         }
-        return done ? split_result::done : lacks_blocks ? split_result::lacks_blocks : split_result::changed;
+        return done;
     }
-    ORCHARD_INLINE static bool lock_to_split(const position& at) {
-        std::uint64_t expected = at.head;
-        if (simt::mutation::is(fault::map_split)) {
-            const std::uint64_t now = at.n->header.template load<order::relaxed>() & ~header::locked;
-            expected = header::depth(now) == header::depth(at.head) ? now : expected;
-        }
-        return at.n->header.template compare_exchange<order::acquire>(expected, expected | header::locked);
-    }
-    /// Returns whether the keys of a bucket with a chain may need blocks before the blocks that they are in are free.
+    /// Returns whether the keys of a locked bucket with a chain may need blocks before the blocks that they are in are
+    /// free. They do not if each half fits in a bucket.
     ORCHARD_FN static bool needs_spares(const position& at) {
-        if ((at.head & header::chained) == 0) {
-            return false;
-        }
-        const std::uint64_t address = at.n->next.template load<order::acquire>();
-        if (address == 0) {
-            return false;  // the bucket has changed; its lock cannot be taken
-        }
-        node* const block = node::at(address);
-        if (block->next.template load<order::relaxed>() != 0) {
-            return true;
-        }
         const std::uint32_t bit = header::depth(at.head);
         std::uint32_t moving = 0;
         std::uint32_t staying = 0;
-        for (int i = 0; i < 2; ++i) {
-            node* const n = i == 0 ? at.n : block;
-            std::uint32_t used = header::used(i == 0 ? at.head : n->header.template load<order::relaxed>());
+        std::uint32_t used = header::used(at.head);
+        for (node* n = at.n;;) {
             for (; used != 0; used &= used - 1) {
                 const words all = slots::load(*n, static_cast<std::uint32_t>(simt::lowest_bit(used)));
                 (slots::hash(all) >> bit & 1) != 0 ? ++moving : ++staying;
             }
+            const std::uint64_t next = n->next.template load<order::relaxed>();
+            if (next == 0) {
+                return moving > slots::slots || staying > slots::slots;
+            }
+            n = node::at(next);
+            used = header::used(n->header.template load<order::relaxed>());
         }
-        return moving > slots::slots || staying > slots::slots;
     }
 
-    /// Moves keys from a locked bucket without a chain to `to`, each into the slot of the same number.
+    /// Moves keys from a locked bucket without a chain to `to`, each into the slot of the same number. It loads four
+    /// slots before it looks at them, so that these loads overlap.
     ORCHARD_FN static void divide(const position& at, node* to) {
+        constexpr std::uint32_t at_once = slots::slot_words <= 2 ? 4 : 1;
         const std::uint32_t bit = header::depth(at.head);
+        const std::uint32_t used = header::used(at.head);
         std::uint32_t moved = 0;
-        for (std::uint32_t used = header::used(at.head); used != 0; used &= used - 1) {
-            const auto slot = static_cast<std::uint32_t>(simt::lowest_bit(used));
-            const words all = slots::load(*at.n, slot);
-            if ((slots::hash(all) >> bit & 1) != 0) {
-                slots::store(*to, slot, all);
-                moved |= 1u << slot;
+        for (std::uint32_t begin = 0; begin < slots::slots; begin += at_once) {
+            words all[at_once];
+            ORCHARD_UNROLL
+            for (std::uint32_t i = 0; i < at_once; ++i) {
+                if ((used >> (begin + i) & 1) != 0) {
+                    all[i] = slots::load(*at.n, begin + i);
+                }
+            }
+            ORCHARD_UNROLL
+            for (std::uint32_t i = 0; i < at_once; ++i) {
+                if ((used >> (begin + i) & 1) != 0 && (slots::hash(all[i]) >> bit & 1) != 0) {
+                    slots::store(*to, begin + i, all[i]);
+                    moved |= 1u << (begin + i);
+                }
             }
         }
         finish(at, header::used(at.head) & ~moved, 0, to, moved, 0);

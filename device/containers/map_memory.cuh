@@ -14,10 +14,15 @@
 ///
 /// `ready` counts the buckets whose pieces are there. It is published in the order of the buckets: a lane that acquires
 /// it may read any bucket before it by relaxed loads of `root` and of directories.
+///
+/// `asked` counts the buckets whose pieces are there or are being made. A lane moves it over one piece by a
+/// compare-and-swap, and then makes this piece. So one lane asks the heap for a piece, several pieces are made at the
+/// same time, and all other lanes see by one load that nothing is to be done.
 
 #include <cstdint>
 
 #include "device/containers/map_slots.cuh"
+#include "device/group/leader.cuh"
 #include "device/heap_ref.cuh"
 
 namespace orchard {
@@ -25,26 +30,30 @@ namespace orchard {
 /// The words of a hash map, in device memory; zero bytes are a map that has not been begun. Kernels alone write it.
 struct hash_map_state {
     static constexpr std::uint32_t max_roots = 52;
-    static constexpr std::uint32_t free_lists = 32;
+    static constexpr std::uint32_t free_lists = 512;
     static constexpr std::uint64_t none = 0;
     static constexpr std::uint64_t in_making = 1;
 
-    // Read by every call.
-    simt::device_word<std::uint64_t> buckets;   ///< that are there, or that a lane is about to make
+    // Every call reads `buckets` and `ready`, and every group of lanes that adds keys changes `buckets` and `keys`. One
+    // slice of the L2 cache serves all accesses to a line, so that each of these words has a line of its own.
+    simt::device_word<std::uint64_t> buckets;  ///< that are due: they are there, or a lane is about to make them
+    std::uint64_t apart0[15];
     simt::device_word<std::uint64_t> ready;     ///< buckets that have memory
+    simt::device_word<std::uint64_t> asked;     ///< buckets for which a lane has asked for memory
     simt::device_word<std::uint64_t> retry_at;  ///< the time before which no piece is asked for; 0: any time
     simt::device_word<std::uint64_t> blocks;    ///< overflow blocks taken from the heap
-    std::uint64_t apart0[12];
-    simt::device_word<std::uint64_t> keys;
-    std::uint64_t apart1[15];
+    std::uint64_t apart1[12];
+    simt::device_word<std::uint64_t> keys;  ///< that are there, or that a call is about to add
+    std::uint64_t apart2[15];
     simt::device_word<std::uint64_t> root[max_roots];  ///< addresses; `none`, or `in_making`
-    std::uint64_t apart2[12];
+    std::uint64_t apart3[12];
 
-    /// A list of free overflow blocks, alone in its line. The head is the first block's address with the number of
-    /// changes in the bits that addresses do not have: a lane that was late does not take a block that came back.
+    /// A list of free overflow blocks, alone in its sector of 32 B. The head is the first block's address with the
+    /// number of changes in the bits that addresses do not have: a lane that was late does not take a block that came
+    /// back.
     struct list {
         simt::device_word<std::uint64_t> head;
-        std::uint64_t apart[15];
+        std::uint64_t apart[3];
     };
     list free[free_lists];
 };
@@ -60,7 +69,7 @@ struct map_shape {
     static constexpr std::uint32_t most_slots = map_header::max_slots;
     static constexpr std::uint32_t log_first = 5;  ///< logarithm of the buckets of an empty map
     static constexpr std::uint32_t log_piece = 19 - simt::highest_bit(NodeBytes);  ///< 512 KiB: the largest page
-    static constexpr std::uint64_t pieces_ahead = 8;  ///< that are made before they are needed, at most
+    static constexpr std::uint64_t pieces_ahead = 32;  ///< that are made before they are needed, at most
 };
 
 /// The memory of one map. Trivially copyable, and small: functions that are not inlined take it by value. A copy of the
@@ -94,34 +103,59 @@ public:
     /// Allocates the first piece of an empty map. One thread calls it, before all other calls. Returns false without
     /// memory.
     ORCHARD_FN bool begin() const {
-        if (!make_piece(0)) {
+        const new_piece first = take_piece(0);
+        if (first.address == 0) {
             return false;
         }
         for (std::uint32_t b = 0; b >> log_first == 0; ++b) {
-            map_node* const n = bucket(b);
+            map_node* const n = map_node::at(first.address + std::uint64_t{b} * NodeBytes);
             n->next.template store<simt::order::relaxed>(0);
             n->header.template store<simt::order::relaxed>(map_header::make(log_first, 0));
         }
         state_->buckets.template store<simt::order::relaxed>(std::uint64_t{1} << log_first);
-        publish();
+        state_->asked.template store<simt::order::relaxed>(std::uint64_t{1} << log_first);
+        open(first);
         return true;
     }
 
-    /// Tries to make buckets up to `wanted` ready, and as many more, up to `pieces_ahead` pieces: a piece takes the
-    /// heap tens of microseconds, in which many keys come. Returns how many buckets are ready. Takes one piece from the
-    /// heap at most; other lanes take the others. It never waits for other lanes.
-    ORCHARD_INLINE std::uint64_t prepare(std::uint64_t wanted) const { return prepare_by(*this, wanted); }
+    /// Asks the heap for the next piece if buckets up to `wanted`, and a quarter as many more that are held ahead, have
+    /// not been asked for: the heap takes tens of microseconds for a piece, in which many keys come. Takes one piece at
+    /// most; other groups take the others. It waits for no lane but one that makes a directory.
+    /// @param group  the lanes that call it together, with the same `wanted`
+    ORCHARD_FN void ask(simt::lane_mask group, std::uint64_t wanted) const {
+        new_piece mine;
+        if (device::is_leader(group)) {
+            mine = claim(wanted);
+        }
+        const std::uint64_t address = device::from_leader(group, mine.address);
+        if (address == 0) {
+            return;
+        }
+        const std::uint64_t count = device::from_leader(group, mine.count);
+        const auto lanes = static_cast<std::uint64_t>(simt::popcount(group));
+        for (auto i = static_cast<std::uint64_t>(simt::rank_in(group)); i < count; i += lanes) {
+            map_node::at(address + i * NodeBytes)->header.template store<simt::order::relaxed>(0);
+        }
+        simt::sync(group);
+        if (device::is_leader(group)) {
+            open(mine);
+        }
+    }
+    /// Returns whether buckets up to `wanted` are not ready, but will be, unless the heap has no memory for them.
+    [[nodiscard]] ORCHARD_FN bool is_coming(std::uint64_t wanted) const {
+        return state_->ready.template load<simt::order::acquire>() < wanted && publish() < wanted && !is_too_soon();
+    }
 
     /// Returns an overflow block, whose contents are unspecified, or null without memory.
-    /// @param list  of the free lists, the one to look at first
-    ORCHARD_INLINE map_node* take_block(std::uint32_t list) const { return take_block_by(*this, list); }
-    /// Returns a block of one free list; null if it has none.
-    [[nodiscard]] ORCHARD_FN map_node* take_free(std::uint32_t list) const { return pop(list); }
-    /// Puts two blocks of the heap into a free list. Returns false without memory, and shortly after a failure: for
-    /// calls that can do without. Cost: two calls of `malloc`.
-    ORCHARD_INLINE bool stock(std::uint32_t list) const { return stock_by(*this, list); }
-    /// Puts a block into a free list.
-    ORCHARD_INLINE void put_block(std::uint32_t list, map_node* block) const { put_block_by(*this, list, block); }
+    /// @param bucket  whose free list to look at first
+    ORCHARD_INLINE map_node* take_block(std::uint64_t bucket) const { return take_block_by(*this, bucket); }
+    /// Returns a block of the free list of a bucket; null if it has none.
+    [[nodiscard]] ORCHARD_FN map_node* take_free(std::uint64_t bucket) const { return pop(list_of(bucket)); }
+    /// Puts two blocks of the heap into the free list of a bucket. Returns false without memory, and shortly after a
+    /// failure: for calls that can do without. Cost: two calls of `malloc`.
+    ORCHARD_INLINE bool stock(std::uint64_t bucket) const { return stock_by(*this, bucket); }
+    /// Puts a block into the free list of a bucket.
+    ORCHARD_INLINE void put_block(std::uint64_t bucket, map_node* block) const { put_block_by(*this, bucket, block); }
 
     /// Frees the pieces of an empty map, all directories, and the free blocks: the threads of one warp, which have the
     /// numbers 0 to `threads` - 1, while nobody else uses the map. Afterwards, one thread calls `forget`.
@@ -146,6 +180,7 @@ public:
         }
         state_->buckets.template store<simt::order::relaxed>(0);
         state_->ready.template store<simt::order::relaxed>(0);
+        state_->asked.template store<simt::order::relaxed>(0);
         state_->retry_at.template store<simt::order::relaxed>(0);
         state_->blocks.template store<simt::order::relaxed>(0);
         state_->keys.template store<simt::order::relaxed>(0);
@@ -161,33 +196,8 @@ private:
     ORCHARD_INLINE static word_t* directory(std::uint64_t address) { return simt::global_pointer<word_t>(address); }
 
     // The functions above that are not inlined.
-    ORCHARD_NOINLINE static std::uint64_t prepare_by(map_memory m, std::uint64_t wanted) {
-        const std::uint64_t most = Shape::pieces_ahead * piece_buckets;
-        wanted += wanted < most ? wanted : most;
-        std::uint64_t ready = m.state_->ready.template load<simt::order::relaxed>();
-        if (ready >= wanted) {
-            return ready;
-        }
-        ready = m.publish();
-        if (ready >= wanted || m.is_too_soon()) {
-            return ready;
-        }
-        for (std::uint64_t b = ready; b < wanted; b = end_of_piece(b)) {
-            simt::device_word<std::uint64_t>* const word = m.word_of(b);
-            if (word == nullptr) {
-                break;  // another lane makes the directory, or there is no memory for it
-            }
-            if (word->template load<simt::order::relaxed>() == state_t::none) {
-                if (!m.make_piece(b)) {
-                    break;
-                }
-                return m.publish();
-            }
-        }
-        return ready;
-    }
-
-    ORCHARD_NOINLINE static map_node* take_block_by(map_memory m, std::uint32_t list) {
+    ORCHARD_NOINLINE static map_node* take_block_by(map_memory m, std::uint64_t bucket) {
+        const std::uint32_t list = m.list_of(bucket);
         map_node* taken = m.pop(list);
         if (taken == nullptr) {
             taken = m.ask_for_block();
@@ -197,24 +207,35 @@ private:
         }
         return taken;
     }
-    ORCHARD_NOINLINE static bool stock_by(map_memory m, std::uint32_t list) {
+    ORCHARD_NOINLINE static bool stock_by(map_memory m, std::uint64_t bucket) {
         bool done = !m.is_too_soon();
         for (int i = 0; i < 2 && done; ++i) {
             map_node* const block = m.ask_for_block();
             done = block != nullptr;
             if (done) {
-                m.put_block(list, block);
+                m.put_block(bucket, block);
             }
         }
         return done;
     }
-    ORCHARD_NOINLINE static void put_block_by(map_memory m, std::uint32_t list, map_node* block) {
-        auto& head = m.state_->free[list % state_t::free_lists].head;
+    ORCHARD_NOINLINE static void put_block_by(map_memory m, std::uint64_t bucket, map_node* block) {
+        auto& head = m.state_->free[m.list_of(bucket)].head;
         std::uint64_t found = head.template load<simt::order::relaxed>();
         do {
             block->next.template store<simt::order::relaxed>(address_of(found));
             // Releases `next` to the lane that pops the block.
         } while (!head.template compare_exchange<simt::order::acq_rel>(found, tagged(block->address(), found)));
+    }
+
+    /// Returns the index of the free list of a bucket. The map uses one list for every 32 buckets that it has, so that
+    /// in a small map, too, blocks that are free are found again.
+    [[nodiscard]] ORCHARD_FN std::uint32_t list_of(std::uint64_t bucket) const {
+        const std::uint64_t lists = state_->buckets.template load<simt::order::relaxed>() / 32;
+        if (lists >= state_t::free_lists) {
+            return static_cast<std::uint32_t>(bucket) % state_t::free_lists;
+        }
+        const auto few = static_cast<std::uint32_t>(lists);
+        return few == 0 ? 0 : static_cast<std::uint32_t>(bucket) & ((1u << simt::highest_bit(few)) - 1);
     }
 
     /// Returns the word that names the piece of bucket `b`, which no directory or a directory that is there has.
@@ -236,6 +257,9 @@ private:
                : b >> log_piece == 0  ? one << log_middle
                                       : b >> log_piece << log_piece;
     }
+    ORCHARD_INLINE static std::uint64_t buckets_of_piece(std::uint64_t b) {
+        return end_of_piece(b) - first_of_piece(b);
+    }
     ORCHARD_INLINE static std::uint64_t end_of_piece(std::uint64_t b) {
         constexpr std::uint64_t one = 1;
         return b >> log_first == 0    ? one << log_first
@@ -243,8 +267,8 @@ private:
                                       : ((b >> log_piece) + 1) << log_piece;
     }
 
-    /// Returns the word that names the piece of bucket `b`, after making the directory that has it; null if there is no
-    /// memory for that, or another lane is making it.
+    /// Returns the word that names the piece of bucket `b`, after making the directory that has it, or waiting for the
+    /// lane that makes it; null if there is no memory for it.
     ORCHARD_FN word_t* word_of(std::uint64_t b) const {
         if (b >> log_piece == 0) {
             return &state_->root[root_of(b)];
@@ -264,32 +288,66 @@ private:
                 entries[i].template store<simt::order::relaxed>(state_t::none);
             }
             found = reinterpret_cast<std::uint64_t>(entries);
-            note(entries != nullptr);
             word.template store<simt::order::release>(found);  // null is `none`
         }
-        return found > state_t::in_making ? directory(found) + (b >> log_piece) - (std::uint64_t{1} << high) : nullptr;
+        while (found == state_t::in_making) {
+            simt::pause(500);
+            found = word.template load<simt::order::acquire>();
+        }
+        return found != state_t::none ? directory(found) + (b >> log_piece) - (std::uint64_t{1} << high) : nullptr;
     }
 
-    /// Allocates the piece of bucket `b`, whose word is there, unless another lane does. Returns false without memory.
-    ORCHARD_FN bool make_piece(std::uint64_t b) const {
-        word_t* const word = word_of(b);
+    /// A piece that a lane has allocated, and that no other lane sees yet. Address 0: none.
+    struct new_piece {
+        word_t* word = nullptr;  ///< names the piece; null: there is no memory for it or for its directory
+        std::uint64_t address = 0;
+        std::uint64_t count = 0;  ///< buckets
+    };
+    /// Moves `asked` over the next piece and returns this piece, if it is to be made now and no other lane is quicker.
+    [[nodiscard]] ORCHARD_FN new_piece claim(std::uint64_t wanted) const {
+        constexpr std::uint64_t most = Shape::pieces_ahead * piece_buckets;
+        wanted += wanted / 4 < most ? wanted / 4 : most;
+        std::uint64_t first = state_->asked.template load<simt::order::relaxed>();
+        if (first >= wanted || is_too_soon() ||
+            !state_->asked.template compare_exchange<simt::order::relaxed>(first, end_of_piece(first))) {
+            return {};
+        }
+        const new_piece made = take_piece(first);
+        if (made.word == nullptr) {
+            state_->asked.template lower<simt::order::relaxed>(first);
+        }
+        return made;
+    }
+    /// Returns the piece of bucket `b`; none if it is there.
+    [[nodiscard]] ORCHARD_INLINE new_piece take_piece(std::uint64_t b) const { return take_piece_by(*this, b); }
+    ORCHARD_NOINLINE static new_piece take_piece_by(map_memory m, std::uint64_t b) {
+        new_piece made;
+        made.word = m.word_of(b);
         std::uint64_t found = state_t::none;
-        if (word == nullptr || !word->template compare_exchange<simt::order::relaxed>(found, state_t::in_making)) {
-            return word != nullptr;
+        if (made.word != nullptr &&
+            made.word->template compare_exchange<simt::order::relaxed>(found, state_t::in_making)) {
+            made.address = reinterpret_cast<std::uint64_t>(m.take(buckets_of_piece(b) * NodeBytes));
+            made.count = buckets_of_piece(b);
+            if (made.address == 0) {
+                made.word->template store<simt::order::relaxed>(state_t::none);
+                made.word = nullptr;
+            }
         }
-        const std::uint64_t count = end_of_piece(b) - first_of_piece(b);
-        const auto address = reinterpret_cast<std::uint64_t>(take(count * NodeBytes));
-        for (std::uint64_t i = 0; address != 0 && i < count; ++i) {
-            map_node::at(address + i * NodeBytes)->header.template store<simt::order::relaxed>(0);
+        if (made.word == nullptr) {
+            m.note(false);
         }
-        note(address != 0);
-        // Releases the headers to the lane that publishes the piece; null is `none`.
-        word->template store<simt::order::release>(address);
-        return address != 0;
+        return made;
+    }
+    /// Lets other lanes see a piece, whose headers have been set.
+    ORCHARD_FN void open(const new_piece& made) const {
+        note(true);
+        // Releases the headers to the lane that publishes the piece.
+        made.word->template store<simt::order::release>(made.address);
+        (void)publish();
     }
 
     /// Moves `ready` over all pieces that are there, and returns it. Two lanes that make neighbouring pieces may each
-    /// miss the other's; the next caller then moves `ready`.
+    /// miss the other's; the next lane that lacks buckets then moves `ready`.
     ORCHARD_FN std::uint64_t publish() const {
         std::uint64_t ready = state_->ready.template load<simt::order::acquire>();
         while (is_there(ready)) {
@@ -334,7 +392,7 @@ private:
         return block;
     }
 
-    /// After a failure no lane asks for a piece or a directory for a while: each would wait for the host.
+    /// After a failure no lane asks for a piece for a while, nor waits for one: each would wait for the host.
     ORCHARD_FN void note(bool found) const {
         constexpr std::uint64_t patience_ns = 5'000'000;
         state_->retry_at.template store<simt::order::relaxed>(found ? 0 : simt::clock_ns() + patience_ns);

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The SIMT seam: sums over the threads of a block.
+/// The SIMT seam: sums over the threads of a block, and its barrier.
 
 #include <cstdint>
 
@@ -44,6 +44,16 @@ ORCHARD_INLINE block_sum sum_in_block(std::uint64_t value, [[maybe_unused]] site
     return {before, all};
 #else
     return emulated::sum_in_block(value, where);
+#endif
+}
+
+/// Waits for all threads of the block, and orders their accesses before it before those after it. All threads of the
+/// block call it; no thread may have left the kernel. Not for simulations.
+ORCHARD_INLINE void sync_in_block([[maybe_unused]] site where = site::here()) {
+#if ORCHARD_CUDA_PASS
+    __syncthreads();
+#else
+    (void)emulated::sum_in_block(0, where);
 #endif
 }
 

@@ -7,15 +7,20 @@
 ///     step         what was done
 ///     directions   of edges, in the batch or in all of them
 ///     ms           by the host's clock, from the call to its return; `gather` and `search`: of their kernels
+///     floor        by CUB, on CUDA alone: `floor sort` sorts the keys of one batch, `floor csr` builds compressed
+///                  sparse rows of all directions at once, with duplicates and in no order: it counts the degrees, sums
+///                  them, and fills in the targets. Both run once before they are timed
 ///     g_per_s      10^9 directions a second
 ///     to_csr       ms to that of compressed sparse rows; of `memory`: bytes an edge to theirs
-///     bytes_per_edge   `memory`: all that the heap holds; `blocks`: of the graph's blocks alone
+///     bytes_per_edge   `memory`: all that the heap holds after `trim`; `memory compact`: the same after
+///                  `graph::compact`; `blocks`: of the graph's blocks alone
 ///     wrong        results that are not those of compressed sparse rows
 ///
 /// `--operations N` takes 2^N vertices, 22 unless given.
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +29,7 @@
 
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/graph_kernels.cuh"
+#include "runtime/containers/sort_keys.hpp"
 #include "runtime/heap/heap.hpp"
 
 namespace orchard::bench {
@@ -42,9 +48,11 @@ public:
     absl::StatusOr<ordered_json> run() {
         absl::Status s = prepare();
         s.Update(s.ok() ? batches(true) : s);
+        s.Update(s.ok() && on_.kind == simt::device_kind::cuda ? floors() : s);
         s.Update(s.ok() ? memory() : s);
         s.Update(s.ok() ? questions() : s);
         s.Update(s.ok() ? traversals() : s);
+        s.Update(s.ok() ? compaction() : s);
         s.Update(s.ok() ? snapshots() : s);
         s.Update(s.ok() ? batches(false) : s);
         return s.ok() ? absl::StatusOr<ordered_json>(std::move(rows_)) : s;
@@ -133,7 +141,56 @@ private:
         return absl::OkStatus();
     }
 
-    absl::Status memory() {
+    /// Times CUB: the sort of a batch's keys, and compressed sparse rows of all edges at once.
+    absl::Status floors() {
+        const std::uint64_t edges = std::uint64_t{16} << scale_;
+        const std::uint64_t vertices = std::uint64_t{1} << scale_;
+        device_array<std::uint64_t> keys;
+        device_array<std::uint64_t> other_keys;
+        device_array<std::uint32_t> sources;
+        device_array<std::uint32_t> targets;
+        device_array<std::uint32_t> filled;
+        device_array<simt::device_word<std::uint64_t>> offsets;
+        device_array<std::byte> memory;
+        absl::Status s = make(on_, keys, batch_);
+        s.Update(make(on_, other_keys, batch_));
+        s.Update(make(on_, sources, edges));
+        s.Update(make(on_, targets, edges));
+        s.Update(make(on_, filled, 2 * edges));
+        s.Update(make(on_, offsets, vertices + 1));
+        s.Update(s.ok() ? launch(make_rmat{0, edges, scale_, sources.data(), targets.data()}).status() : s);
+        double sort_ms = 0;
+        double csr_ms = 0;
+        for (int i = 0; i < 2 && s.ok(); ++i) {  // the first time loads the kernels
+            s.Update(launch(make_keys{sources.data(), targets.data(), batch_ / 2, scale_, keys.data()}).status());
+            s.Update(offsets.zero());
+            sort_ms = time([&] {
+                detail::sorted_arrays arrays{keys.data(), other_keys.data(), nullptr, nullptr};
+                s.Update(detail::sort_keys(on_, arrays, batch_, 2 * scale_, memory));
+                s.Update(launch(no_work{}).status());  // waits
+            });
+            csr_ms = time([&] {
+                s.Update(launch(count_degrees{sources.data(), targets.data(), edges, offsets.data()}).status());
+                s.Update(
+                    detail::sum_before(on_, reinterpret_cast<std::uint64_t*>(offsets.data()), vertices + 1, memory));
+                s.Update(
+                    launch(fill_rows{sources.data(), targets.data(), edges, offsets.data(), filled.data()}).status());
+            });
+        }
+        if (s.ok()) {
+            add_row("floor sort", batch_, sort_ms);
+            add_row("floor csr", 2 * edges, csr_ms);
+        }
+        return s;
+    }
+
+    /// Compacts the graph, and says what the heap holds then.
+    absl::Status compaction() {
+        absl::Status s;
+        add_row("compact", edges_, time([&] { s.Update(graph_.compact()); }));
+        return s.ok() ? memory("memory compact") : s;
+    }
+    absl::Status memory(const std::string& name = "memory") {
         const auto stats = graph_.stats();
         absl::Status s = stats.status();
         s.Update(heap_.validate());
@@ -146,8 +203,10 @@ private:
         const double edges = static_cast<double>(stats->edges);
         const double csr = 4 + 8 * (static_cast<double>(stats->vertices) + 1) / edges;
         const double granted = static_cast<double>(held->segments_granted * segment_bytes) / edges;
-        add_row("memory", stats->edges, 0, granted / csr, granted, stats->edges == edges_ ? 0 : 1);
-        add_row("blocks", stats->edges, 0, stats->bytes_per_edge() / csr, stats->bytes_per_edge());
+        add_row(name, stats->edges, 0, granted / csr, granted, stats->edges == edges_ ? 0 : 1);
+        if (name == "memory") {
+            add_row("blocks", stats->edges, 0, stats->bytes_per_edge() / csr, stats->bytes_per_edge());
+        }
         return absl::OkStatus();
     }
 

@@ -49,6 +49,52 @@ struct make_rmat {
     }
 };
 
+/// The keys of edges in both directions, as batches of `graph` sort them.
+struct make_keys {
+    const std::uint32_t* sources;
+    const std::uint32_t* targets;
+    std::uint64_t count;
+    int bits;
+    std::uint64_t* keys;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            keys[i] = std::uint64_t{sources[i]} << bits | targets[i];
+            keys[count + i] = std::uint64_t{targets[i]} << bits | sources[i];
+        }
+    }
+};
+struct no_work {
+    ORCHARD_FN void operator()(simt::thread_position) const {}
+};
+
+/// Compressed sparse rows of edges in both directions, in any order: the degrees, which are then summed, and the
+/// targets, which move each offset to the end of its row.
+struct count_degrees {
+    const std::uint32_t* sources;
+    const std::uint32_t* targets;
+    std::uint64_t count;
+    simt::device_word<std::uint64_t>* degrees;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            degrees[sources[i]].fetch_add<simt::order::relaxed>(1);
+            degrees[targets[i]].fetch_add<simt::order::relaxed>(1);
+        }
+    }
+};
+struct fill_rows {
+    const std::uint32_t* sources;
+    const std::uint32_t* targets;
+    std::uint64_t count;
+    simt::device_word<std::uint64_t>* offsets;
+    std::uint32_t* filled;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            filled[offsets[sources[i]].fetch_add<simt::order::relaxed>(1)] = targets[i];
+            filled[offsets[targets[i]].fetch_add<simt::order::relaxed>(1)] = sources[i];
+        }
+    }
+};
+
 /// The edges of a vertex, as both graphs give them.
 struct bench_row {
     const std::uint32_t* targets;

@@ -13,12 +13,16 @@
 ///     ..._per_us    keys in a microsecond; thousands of these are G/s
 ///     bytes_per_key memory of buckets and overflow blocks, or of the table, for each key
 ///     nulls, wrong  of all launches: calls without memory; results that are not what they should be
+///     note          of a row that took more than 5 s: the larger sizes of its series were left out
 ///
 /// Keys are distinct random numbers. Each repetition begins with an empty map, whose memory the heap has committed
-/// before, but for the first repetition.
+/// before, but for the first repetition. A series has one map, one size of keys, and either beginning. Each row is also
+/// printed on standard error when it is known, since the large sizes take long.
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/fixed_map.cuh"
 #include "profiling/bench/repetitions.hpp"
@@ -49,6 +53,9 @@ ORCHARD_FN K key_number(std::uint64_t i) {
         return K{x} << 32 | static_cast<std::uint32_t>(i);
     }
 }
+
+/// The longest time that one row may take without ending its series.
+constexpr absl::Duration longest_row = absl::Seconds(5);
 
 enum class map_call { insert, find, miss, erase };
 
@@ -135,8 +142,10 @@ ordered_json row_of(const char* name, std::uint64_t key_bytes, std::uint64_t key
     ordered_json row{{"map", name}, {"bytes", key_bytes}, {"keys", keys}, {"begin", begin}};
     const auto add = [&](const std::string& what, const std::vector<double>& us) {
         if (!us.empty()) {
-            row[what + "_us"] = median_after(1, us);
-            row[what + "_per_us"] = static_cast<double>(keys - begin) / std::max(median_after(1, us), 1e-3);
+            // A row that was ended early has one repetition.
+            const double median = median_after(us.size() == 1 ? 0 : 1, us);
+            row[what + "_us"] = median;
+            row[what + "_per_us"] = static_cast<double>(keys - begin) / std::max(median, 1e-3);
         }
     };
     add("insert", times.insert);
@@ -157,7 +166,8 @@ absl::StatusOr<ordered_json> growing_row(heap& h, std::uint64_t begin, std::uint
     status.Update(map.status());
     map_times times;
     hash_map_statistics numbers;
-    for (int i = 0; i < repeats && status.ok(); ++i) {
+    const absl::Time end = absl::Now() + longest_row;
+    for (int i = 0; i < repeats && status.ok() && absl::Now() < end; ++i) {
         status.Update(repeat<K>(on, map->ref(), begin, count, found->data(), times));
         const auto now = map->statistics();
         status.Update(now.status());
@@ -192,7 +202,8 @@ absl::StatusOr<ordered_json> fixed_row(simt::executor on, std::uint64_t begin, s
     absl::Status status = found.status();
     status.Update(table.status());
     map_times times;
-    for (int i = 0; i < repeats && status.ok(); ++i) {
+    const absl::Time end = absl::Now() + longest_row;
+    for (int i = 0; i < repeats && status.ok() && absl::Now() < end; ++i) {
         const auto cleared = simt::launch(on, simt::grid_for(words), clear_table{table->data(), words});
         if (!cleared.ok) {
             return absl::InternalError(cleared.error);
@@ -213,23 +224,39 @@ absl::StatusOr<ordered_json> fixed_row(simt::executor on, std::uint64_t begin, s
     return row;
 }
 
-template <class K>
-absl::Status add_rows(heap& h, const std::vector<std::uint64_t>& counts, int repeats, ordered_json& rows) {
+/// Adds the rows of one series, up to the first one that takes too long. `row_for(begin, count)` measures one.
+template <class RowFor>
+absl::Status add_series(const std::vector<std::uint64_t>& counts, bool from_empty, ordered_json& rows, RowFor row_for) {
     for (const std::uint64_t count : counts) {
-        for (const std::uint64_t begin : {std::uint64_t{0}, count / 1000}) {
-            auto growing = growing_row<K>(h, begin, count, repeats);
-            if (!growing.ok()) {
-                return growing.status();
-            }
-            rows.push_back(*std::move(growing));
-            auto fixed = fixed_row<K>(h.executor(), begin, count, repeats);
-            if (!fixed.ok()) {
-                return fixed.status();
-            }
-            rows.push_back(*std::move(fixed));
+        const absl::Time began = absl::Now();
+        absl::StatusOr<ordered_json> row = row_for(from_empty ? 0 : count / 1000, count);
+        if (!row.ok()) {
+            return row.status();
+        }
+        const bool is_last = absl::Now() - began > longest_row;
+        if (is_last) {
+            (*row)["note"] = "took more than 5 s; the series ends here";
+        }
+        absl::FPrintF(stderr, "maps: %s\n", row->dump());
+        rows.push_back(*std::move(row));
+        if (is_last) {
+            break;
         }
     }
     return absl::OkStatus();
+}
+template <class K>
+absl::Status add_rows(heap& h, const std::vector<std::uint64_t>& counts, int repeats, ordered_json& rows) {
+    absl::Status status;
+    for (const bool from_empty : {true, false}) {
+        status.Update(add_series(counts, from_empty, rows, [&](std::uint64_t begin, std::uint64_t count) {
+            return growing_row<K>(h, begin, count, repeats);
+        }));
+        status.Update(add_series(counts, from_empty, rows, [&](std::uint64_t begin, std::uint64_t count) {
+            return fixed_row<K>(h.executor(), begin, count, repeats);
+        }));
+    }
+    return status;
 }
 
 absl::StatusOr<ordered_json> run_maps(const settings& s) {
@@ -241,8 +268,10 @@ absl::StatusOr<ordered_json> run_maps(const settings& s) {
         return h.status();
     }
     std::vector<std::uint64_t> counts{20'000};
-    if (cuda && !s.quick) {
-        counts = {1u << 20, 1u << 23, 1u << 26};
+    if (cuda && s.quick) {
+        counts = {20'000, 1u << 18, 1u << 22};
+    } else if (cuda) {
+        counts = {1u << 16, 1u << 18, 1u << 20, 1u << 22, 1u << 24, 1u << 26};
     }
     ordered_json rows = ordered_json::array();
     absl::Status status = add_rows<std::uint32_t>(*h, counts, std::min(s.repeats, 10), rows);

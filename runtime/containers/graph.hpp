@@ -137,7 +137,7 @@ public:
 
     /// Adds edges. An edge that is there already keeps its property; of edges that are twice in the batch, the first
     /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; nothing is changed then.
-    /// Cost: 20 B of device memory for each direction, 28 B with properties, kept for the next batch. On CUDA it sorts
+    /// Cost: 36 B of device memory for each direction, 44 B with properties, kept for the next batch. On CUDA it sorts
     /// the directions, finds their places (log2(d) loads each, for vertices of d edges), and moves half of the edges of
     /// the sources on average.
     absl::StatusOr<batch_result> insert(const edge_batch<Property>& batch) {
@@ -167,8 +167,8 @@ public:
         list = {*std::move(sources), *std::move(targets), *std::move(properties)};
         if (rest_ != 0) {
             const detail::graph_edges_of<Property> kernel{
-                last_.rest_keys, last_.rest_values,   batch.properties,    rest_,
-                last_.bits,      list.sources.data(), list.targets.data(), list.properties.data()};
+                last_.keys, last_.values,        batch.properties,    rest_,
+                last_.bits, list.sources.data(), list.targets.data(), list.properties.data()};
             if (absl::Status s = core_->run(rest_, kernel); !s.ok()) {
                 return s;
             }
@@ -198,6 +198,7 @@ public:
             return bitmap.status();
         }
         absl::Status s = scratch_.prepare(core_->on, 0);
+        s.Update(s.ok() ? core_->enqueue(1, detail::graph_begin{scratch_.counts_memory()}) : s);
         if (s.ok()) {
             s.Update(core_->run(count, detail::graph_mark{chosen, count, *all, bitmap->data()}));
         }
@@ -207,7 +208,12 @@ public:
                 detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
         }
         rest_ = 0;
-        return s.ok() ? result(scratch_.counts()) : s;
+        const auto counts = s.ok() ? scratch_.counts() : absl::StatusOr<detail::graph_counts>(s);
+        if (!counts.ok()) {
+            return counts.status();
+        }
+        return batch_result{counts->taken.template load<simt::order::relaxed>(), 0,
+                            counts->left.template load<simt::order::relaxed>()};
     }
 
     /// Writes 1 to `result[i]` if there is an edge from `sources[i]` to `targets[i]`, else 0. All arrays in device
@@ -293,6 +299,17 @@ public:
         return sum;
     }
 
+    /// Moves rows together, so that `heap::trim` can return memory that rows have left behind: those that have grown or
+    /// shrunk leave slabs of their former size with a few rows in them. What else lies in such a slab stays there.
+    /// Nothing may use the graph meanwhile. Without memory some rows stay. Errors: FailedPrecondition while a snapshot
+    /// is open. Cost: reads the table of vertices twice, and copies the rows that move.
+    absl::Status compact() {
+        if (core_->has_snapshots()) {
+            return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `compact`");
+        }
+        return core_->template compact<Property>();
+    }
+
     /// Frees all memory, and removes all vertices. Errors: FailedPrecondition while a snapshot is open. Cost: a thread
     /// for each vertex.
     absl::Status clear() {
@@ -319,28 +336,18 @@ private:
             return absl::InvalidArgumentError(
                 absl::StrFormat("a batch of %d edges: at most %d at a time; divide it", batch.count, most - 1));
         }
-        auto sorted = sorted_batch(batch);
-        if (!sorted.ok()) {
-            return sorted.status();
-        }
-        last_ = *sorted;
-        return result(merge<Insert>(last_, batch.properties));
-    }
-
-    /// Returns the batch as sorted keys, after checking its numbers.
-    absl::StatusOr<detail::graph_batch> sorted_batch(const edge_batch<Property>& batch) {
         const std::uint64_t count = batch.undirected ? 2 * batch.count : batch.count;
         for (;;) {
             if (absl::Status s = scratch_.prepare(core_->on, count); !s.ok()) {
                 return s;
             }
             // As many bits as sufficed for the last batch; once more if they do not for this one.
-            detail::graph_batch b = scratch_.batch(count, bits_);
-            absl::Status s = core_->enqueue(
-                batch.count, detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b});
+            last_ = scratch_.batch(count, bits_);
+            absl::Status s = launch<Insert>(batch);
             const auto counts = scratch_.counts();
-            if (!s.ok() || !counts.ok()) {
-                return s.ok() ? counts.status() : s;
+            s.Update(counts.status());
+            if (!s.ok()) {
+                return s;
             }
             const std::uint32_t greatest = counts->greatest.template load<simt::order::relaxed>();
             if (greatest > graph_ref<Property>::max_vertex) {
@@ -348,52 +355,36 @@ private:
                     absl::StrFormat("vertex %d in a batch: numbers of vertices are at most %d", greatest,
                                     graph_ref<Property>::max_vertex));
             }
-            const int needed = bits_of(greatest);
-            if (needed > bits_) {
-                bits_ = needed;
-                continue;
+            if (bits_of(greatest) <= bits_) {
+                const std::uint64_t changing = counts->changing.template load<simt::order::relaxed>();
+                rest_ = counts->left.template load<simt::order::relaxed>();
+                const std::uint64_t loops = counts->loops.template load<simt::order::relaxed>();
+                return batch_result{changing - rest_, count - changing - loops, rest_};
             }
-            greatest_ = greatest;
-            s.Update(scratch_.sort(core_->on, b, 2 * bits_));
-            return s.ok() ? absl::StatusOr<detail::graph_batch>(b) : s;
+            bits_ = bits_of(greatest);
         }
     }
 
-    /// Changes the graph by a sorted batch, and returns what was counted. Kernels are launched one behind the other;
-    /// the first copy to the host waits for them.
+    /// Launches the kernels of a batch, one behind the other, and waits for none of them on CUDA.
     template <bool Insert>
-    absl::StatusOr<detail::graph_counts> merge(const detail::graph_batch& b, const Property* properties) {
-        const detail::graph_merger<Property, Insert> merger{ref(), b, properties};
-        absl::Status s;
+    absl::Status launch(const edge_batch<Property>& batch) {
+        detail::graph_batch& b = last_;
+        absl::Status s = core_->enqueue(1, detail::graph_begin{b.counts});
+        s.Update(core_->enqueue(batch.count,
+                                detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b}));
+        s.Update(s.ok() ? scratch_.sort(core_->on, b) : s);
         if (Insert) {
-            s.Update(core_->enqueue(b.count, detail::graph_segments<Property>{ref(), b, greatest_ + 1}));
+            s.Update(core_->enqueue(b.count, detail::graph_segments<Property>{ref(), b}));
         }
         s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert>{ref(), b}));
+        s.Update(s.ok() ? scratch_.sum(core_->on, b) : s);
+        s.Update(core_->enqueue(b.count + 1, detail::graph_gather<has_property>{b}));
+        const detail::graph_merger<Property, Insert> merger{ref(), b, batch.properties};
         s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert>{merger}));
-        s.Update(core_->enqueue(b.count, detail::graph_merge_long<Property, Insert>{merger}));
-        auto counts = scratch_.counts();
-        s.Update(counts.status());
-        const std::uint32_t hubs = s.ok() ? counts->hubs.template load<simt::order::relaxed>() : 0;
-        if (hubs != 0) {
-            const simt::grid blocks{std::min(hubs, core_->shape(~std::uint32_t{0}).blocks), hub_threads()};
-            s.Update(to_status(simt::enqueue(core_->on, blocks, detail::graph_hub_copy<Property, Insert>{merger})));
-            s.Update(core_->run(hubs, detail::graph_hub_end<Property, Insert>{merger}));
-        }
-        return s.ok() ? std::move(counts) : absl::StatusOr<detail::graph_counts>(s);
-    }
-    [[nodiscard]] std::uint32_t hub_threads() const { return core_->on.kind == simt::device_kind::cuda ? 1024 : 64; }
-
-    absl::StatusOr<batch_result> result(const absl::StatusOr<detail::graph_counts>& counts) {
-        if (!counts.ok()) {
-            return counts.status();
-        }
-        batch_result r;
-        r.taken = counts->taken.template load<simt::order::relaxed>();
-        r.duplicates = counts->duplicates.template load<simt::order::relaxed>() -
-                       counts->loops.template load<simt::order::relaxed>();
-        r.left = counts->left.template load<simt::order::relaxed>();
-        rest_ = r.left;
-        return r;
+        const bool cuda = core_->on.kind == simt::device_kind::cuda;
+        const simt::grid blocks{cuda ? detail::graph_merge_hubs<Property, Insert>::max_blocks : 4u, cuda ? 512u : 64u};
+        s.Update(to_status(simt::enqueue(core_->on, blocks, detail::graph_merge_hubs<Property, Insert>{merger})));
+        return s;
     }
 
     absl::StatusOr<csr_graph<Property>> csr_of(const graph_view<Property>& view) {
@@ -435,7 +426,6 @@ private:
     detail::graph_scratch<Property> scratch_;
     detail::graph_batch last_{};  ///< the last batch, in the memory of `scratch_`
     std::uint64_t rest_ = 0;      ///< edges of the last batch that found no memory
-    std::uint32_t greatest_ = 0;  ///< vertex of the last batch
     int bits_ = 1;                ///< of a vertex of any batch so far
 };
 

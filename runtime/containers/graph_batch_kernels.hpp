@@ -2,19 +2,28 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The kernels of batches of a `graph`. All are launched in whole warps.
+/// The kernels of batches of a `graph`. All are launched in whole warps, one behind the other; the host waits for the
+/// last one alone.
 ///
 /// A batch becomes an array of keys, (source, target) in one word, which is sorted, so that the edges of a vertex lie
 /// side by side in the order of its row:
 ///
+///     graph_begin       one thread                 counts of zero
 ///     graph_keys        a thread an edge           keys
 ///     sort_keys                                    in order
-///     graph_segments    a thread an edge           makes segments of the table
-///     graph_search      a thread an edge           where in its row the edge goes or is: `places`; counts duplicates
-///     graph_merge       8 lanes a row              changes the rows of few edges; lists the others
-///     graph_merge_long  a warp a row of those      changes them; those of hubs get another run
-///     graph_hub_copy    a block a hub              copies their edges there
-///     graph_hub_end     a thread a hub             frees the old run
+///     graph_segments    a thread a key             makes segments of the table, before edges are added
+///     graph_search      a thread a key             where in its row the edge goes or is
+///     sum_before                                   numbers the rows, and the edges that change the graph
+///     graph_gather      a thread a key             those edges side by side, and where each row begins
+///     graph_merge       a lane a row, 32 at a time   chooses runs; then 8 lanes change a short row, the warp a long
+///     one graph_merge_hubs  a block a row              changes the rows of many edges
+///
+///     keys      1>5  1>7  1>9  3>2  4>1  4>4         edge 1>7 is there already, and 3>2
+///     numbers   row 0,0,0,1,2,2   change 0,1,1,2,2,3
+///     changing  1>5  1>9  4>1  4>4                   rows begin at 0, 2, 2; row 1 has no change
+///
+/// If a vertex has more bits than the last batch had, the kernels after `graph_keys` do nothing, and the host launches
+/// all of them again.
 
 #include <cstdint>
 
@@ -40,38 +49,37 @@ ORCHARD_FN inline void add_warp_sum(simt::device_word<std::uint64_t>& to, std::u
 
 /// What the kernels of a batch count.
 struct graph_counts {
-    simt::device_word<std::uint64_t> taken;
-    simt::device_word<std::uint64_t> duplicates;
+    simt::device_word<std::uint64_t> taken;  ///< of `erase_vertices`
     simt::device_word<std::uint64_t> left;
-    simt::device_word<std::uint64_t> loops;  ///< edges of an undirected batch from a vertex to itself
+    simt::device_word<std::uint64_t> loops;     ///< edges of an undirected batch from a vertex to itself
+    simt::device_word<std::uint64_t> changing;  ///< edges that are not there already, or are there to be removed
     simt::device_word<std::uint32_t> greatest;
-    simt::device_word<std::uint32_t> long_rows;
+    simt::device_word<std::uint32_t> rows;
     simt::device_word<std::uint32_t> hubs;
 };
 
-/// A row that several warps copy.
-struct graph_hub {
-    std::uint64_t vertex;
-    std::uint64_t old_run;
+/// The run that a block's row moves to.
+struct graph_plan {
     std::uint64_t run;
     std::uint64_t note;
-    std::uint64_t start;
-    std::uint32_t old_degree;
-    std::uint32_t changes;
+    std::uint64_t left;  ///< without memory: where the row's edges go among those that are left
+    std::uint64_t fits;
 };
 
-/// A batch in device memory, once it is sorted.
+/// A batch in device memory.
 struct graph_batch {
     static constexpr std::uint32_t none = 0xffffffffu;  ///< the place of an edge that changes nothing
-    static constexpr std::uint32_t max_hubs = 4096;
+    static constexpr std::uint32_t max_vertex = 0xfffffffeu;
 
-    std::uint64_t* keys;
+    std::uint64_t* keys;    ///< in order, from `sort_keys` on; at the end those that found no memory
     std::uint32_t* values;  ///< the edges' numbers in the batch; null without properties
-    std::uint64_t* rest_keys;
-    std::uint32_t* rest_values;
-    std::uint32_t* places;
-    std::uint32_t* long_rows;
-    graph_hub* hubs;
+    std::uint32_t* places;  ///< of the keys; from `graph_gather` on, the rows that blocks change
+    std::uint64_t* numbers;
+    std::uint64_t* changing_keys;
+    std::uint32_t* changing_values;
+    std::uint32_t* changing_places;
+    std::uint32_t* rows;  ///< where each begins among the changing keys; one more at the end
+    graph_plan* plans;    ///< one a block of `graph_merge_hubs`
     graph_counts* counts;
     std::uint64_t count;
     int bits;  ///< of a target
@@ -82,15 +90,24 @@ struct graph_batch {
     [[nodiscard]] ORCHARD_INLINE std::uint32_t target(std::uint64_t key) const {
         return static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits) - 1));
     }
-    // The merging kernels move keys within a row, while other warps look where rows begin: a key's source stays.
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t key(std::uint64_t i) const {
-        return reinterpret_cast<const simt::device_word<std::uint64_t>*>(keys)[i].load<simt::order::relaxed>();
+    /// Returns whether all vertices have at most `bits` bits; known from `graph_keys` on.
+    [[nodiscard]] ORCHARD_INLINE bool is_valid() const {
+        const std::uint32_t greatest = counts->greatest.load<simt::order::relaxed>();
+        return greatest <= max_vertex && std::uint64_t{greatest} >> bits == 0;
     }
-    ORCHARD_INLINE void set_key(std::uint64_t i, std::uint64_t to) const {
-        reinterpret_cast<simt::device_word<std::uint64_t>*>(keys)[i].store<simt::order::relaxed>(to);
-    }
-    [[nodiscard]] ORCHARD_INLINE bool begins_row(std::uint64_t i) const {
-        return i == 0 || source(key(i - 1)) != source(key(i));
+};
+
+struct graph_begin {
+    graph_counts* counts;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() == 0) {
+            for (auto* const sum : {&counts->taken, &counts->left, &counts->loops, &counts->changing}) {
+                sum->store<simt::order::relaxed>(0);
+            }
+            for (auto* const sum : {&counts->greatest, &counts->rows, &counts->hubs}) {
+                sum->store<simt::order::relaxed>(0);
+            }
+        }
     }
 };
 
@@ -130,47 +147,92 @@ struct graph_keys {
 };
 
 /// Makes the segments of the table that the sources of a batch need, so that the kernels after it need not, and counts
-/// the vertices.
+/// the vertices. A kernel of its own: with `malloc` in it, the search would run with a third of its warps.
 template <class Property>
 struct graph_segments {
     graph_ref<Property> graph;
     graph_batch batch;
-    std::uint32_t vertices;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (!batch.is_valid()) {
+            return;
+        }
         if (at.global_thread() == 0) {
-            graph.table().vertices.template raise<simt::order::relaxed>(vertices);
+            graph.table().vertices.template raise<simt::order::relaxed>(
+                batch.counts->greatest.template load<simt::order::relaxed>() + 1);
         }
         for (std::uint64_t i = at.global_thread(); i < batch.count; i += at.threads()) {
             const std::uint32_t u = batch.source(batch.keys[i]);
-            if (batch.begins_row(i) && graph.table().find(u) == nullptr) {
+            const bool begins = i == 0 || batch.source(batch.keys[i - 1]) != u;
+            if (begins && graph.table().find(u) == nullptr) {
                 (void)graph.table().make(graph.changes().heap(), u);
             }
         }
     }
 };
 
+/// Finds the places of the keys in their rows.
 template <class Property, bool Insert>
 struct graph_search {
     graph_ref<Property> graph;
     graph_batch batch;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        std::uint64_t duplicates = 0;
+        if (!batch.is_valid()) {
+            return;
+        }
+        if (at.global_thread() == 0) {
+            batch.numbers[batch.count] = 0;
+        }
         for (std::uint64_t i = at.global_thread(); i < batch.count; i += at.threads()) {
             const std::uint64_t key = batch.keys[i];
+            const std::uint32_t u = batch.source(key);
+            const bool begins = i == 0 || batch.source(batch.keys[i - 1]) != u;
             std::uint32_t place = graph_batch::none;
             if (i == 0 || batch.keys[i - 1] != key) {
-                const graph_row<Property> row = graph.neighbours(batch.source(key));
+                const graph_row<Property> row = graph.neighbours(u);
                 const std::uint32_t v = batch.target(key);
                 const std::uint32_t found = row.lower_bound(v);
                 const bool is_there = found < row.size() && row[found] == v;
                 place = is_there != Insert ? found : graph_batch::none;
             }
             batch.places[i] = place;
-            duplicates += place == graph_batch::none ? 1 : 0;
+            batch.numbers[i] = std::uint64_t{begins ? 1u : 0u} << 32 | (place != graph_batch::none ? 1u : 0u);
         }
-        add_warp_sum(batch.counts->duplicates, duplicates);
+    }
+};
+
+/// Puts the keys that change the graph side by side. `numbers` are those of rows and of changing keys before each key.
+template <bool HasProperty>
+struct graph_gather {
+    graph_batch batch;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (!batch.is_valid()) {
+            return;
+        }
+        for (std::uint64_t i = at.global_thread(); i <= batch.count; i += at.threads()) {
+            const std::uint64_t own = batch.numbers[i];
+            const auto row = static_cast<std::uint32_t>(own >> 32);
+            const auto to = static_cast<std::uint32_t>(own);
+            if (i == batch.count) {
+                batch.rows[row] = to;
+                batch.counts->rows.store<simt::order::relaxed>(row);
+                batch.counts->changing.store<simt::order::relaxed>(to);
+                continue;
+            }
+            const std::uint64_t next = batch.numbers[i + 1];
+            if (static_cast<std::uint32_t>(next >> 32) != row) {
+                batch.rows[row] = to;
+            }
+            if (static_cast<std::uint32_t>(next) != to) {
+                batch.changing_keys[to] = batch.keys[i];
+                batch.changing_places[to] = batch.places[i];
+                if (HasProperty) {
+                    batch.changing_values[to] = batch.values[i];
+                }
+            }
+        }
     }
 };
 
@@ -184,229 +246,203 @@ struct graph_merger {
     graph_batch batch;
     const Property* properties;
 
-    /// The edges of a row's part of the batch that change it.
+    /// A row and its part of the batch: `n` keys from `start` on.
+    struct part {
+        std::uint32_t start = 0;
+        std::uint32_t n = 0;
+        device::graph_vertex* vertex = nullptr;  ///< null if its segment found no memory
+        typename rows::row old{};
+
+        [[nodiscard]] ORCHARD_INLINE std::uint64_t degree() const {
+            return Insert ? std::uint64_t{old.degree} + n : std::uint64_t{old.degree} - n;
+        }
+    };
+    /// The places of a part, and what writes its edges.
     struct places_from {
         const std::uint32_t* first;
         ORCHARD_INLINE std::uint32_t operator()(std::uint32_t k) const { return first[k]; }
     };
     struct writer {
         const graph_merger& m;
-        std::uint64_t start;
+        std::uint32_t start;
         ORCHARD_INLINE void operator()(std::uint32_t k, std::uint64_t run, std::uint32_t place) const {
-            layout::targets(run)[place].set(m.batch.target(m.batch.keys[start + k]));
+            layout::targets(run)[place].set(m.batch.target(m.batch.changing_keys[start + k]));
             if constexpr (layout::has_property) {
-                simt::touched(layout::properties(run)[place]) = m.properties[m.batch.values[start + k]];
+                simt::touched(layout::properties(run)[place]) = m.properties[m.batch.changing_values[start + k]];
             }
         }
     };
 
-    /// Moves the edges of the row from `start` on that change it together, and returns their number.
-    ORCHARD_FN std::uint32_t compact(const device::graph_group& g, std::uint64_t start) const {
-        const std::uint32_t u = batch.source(batch.key(start));
-        std::uint32_t n = 0;
-        bool is_whole = true;
-        for (std::uint64_t i = start; is_whole; i += g.size) {
-            const std::uint64_t mine = i + g.rank;
-            const std::uint64_t key = mine < batch.count ? batch.key(mine) : 0;
-            const bool here = mine < batch.count && batch.source(key) == u;
-            const std::uint32_t place = here ? batch.places[mine] : graph_batch::none;
-            const std::uint32_t value = here && layout::has_property ? batch.values[mine] : 0;
-            const bool changes = place != graph_batch::none;
-            const simt::lane_mask changing = simt::ballot(g.mask, changes);
-            is_whole = simt::ballot(g.mask, here) == g.mask;
-            simt::sync(g.mask);  // all have read
-            const std::uint64_t to = start + n + static_cast<std::uint64_t>(simt::rank_in(changing));
-            if (changes && to != mine) {
-                batch.set_key(to, key);
-                batch.places[to] = place;
-                if (layout::has_property) {
-                    batch.values[to] = value;
-                }
-            }
-            n += static_cast<std::uint32_t>(simt::popcount(changing));
+    [[nodiscard]] ORCHARD_FN part part_of(std::uint32_t row) const {
+        part p;
+        p.start = batch.rows[row];
+        p.n = batch.rows[row + 1] - p.start;
+        if (p.n != 0) {
+            p.vertex = graph.table().find(batch.source(batch.changing_keys[p.start]));
+            p.old = p.vertex == nullptr ? p.old : rows::open(*p.vertex);
         }
-        simt::sync(g.mask);
-        return n;
+        return p;
     }
-
-    /// Returns the record of the row's vertex; null if its segment found no memory.
-    [[nodiscard]] ORCHARD_FN device::graph_vertex* record_of(std::uint64_t start) const {
-        return graph.table().find(batch.source(batch.key(start)));
-    }
-
-    /// Notes `n` edges that found no memory.
-    ORCHARD_FN void leave(const device::graph_group& g, std::uint64_t start, std::uint32_t n) const {
-        std::uint64_t to = 0;
-        if (g.leads()) {
-            to = batch.counts->left.template fetch_add<simt::order::relaxed>(n);
-        }
-        to = simt::shuffle(g.mask, to, g.leader);
-        for (std::uint32_t k = g.rank; k < n; k += g.size) {
-            batch.rest_keys[to + k] = batch.keys[start + k];
-            if (layout::has_property) {
-                batch.rest_values[to + k] = batch.values[start + k];
-            }
-        }
-    }
-
-    /// Changes a row by `n` > 0 edges. Returns how many were taken, in the leader: n or 0.
-    ORCHARD_FN std::uint32_t merge(const device::graph_group& g, device::graph_vertex* r, std::uint64_t start,
-                                   std::uint32_t n) const {
-        const places_from at{batch.places + start};
-        bool done = r != nullptr;
+    /// Changes a row, whose run was chosen. All threads of the team.
+    template <class Team>
+    ORCHARD_FN void change(const Team& team, const typename rows::row& old, std::uint64_t run, std::uint32_t start,
+                           std::uint32_t n) const {
+        const places_from at{batch.changing_places + start};
         if constexpr (Insert) {
-            done = done && graph.changes().insert(g, *r, n, at, writer{*this, start});
+            rows::add_edges(team, old, run, n, at, writer{*this, start});
         } else {
-            done = done && graph.changes().remove(g, *r, n, at);
+            rows::remove_edges(team, old, run, n, at);
         }
-        if (!done) {
-            leave(g, start, n);
+    }
+    /// Returns where the edges of a part without memory go: `leave` writes them there. One thread.
+    ORCHARD_FN std::uint64_t room_to_leave(std::uint32_t n) const {
+        return batch.counts->left.template fetch_add<simt::order::relaxed>(n);
+    }
+    template <class Team>
+    ORCHARD_FN void leave(const Team& team, std::uint64_t to, std::uint32_t start, std::uint32_t n) const {
+        for (std::uint32_t k = team.rank; k < n; k += team.size) {
+            batch.keys[to + k] = batch.changing_keys[start + k];
+            if (layout::has_property) {
+                batch.values[to + k] = batch.changing_values[start + k];
+            }
         }
-        return done && g.leads() ? n : 0;
     }
 };
 
+/// Changes the rows but those of many edges, which it lists. A warp takes 32 rows at a time, whose lanes choose the
+/// runs together, and free the old ones together: the heap serves lanes that call at the same time by few atomics.
 template <class Property, bool Insert>
 struct graph_merge : graph_merger<Property, Insert> {
-    static constexpr int max_registers = 64;            ///< twice as many warps as without
-    static constexpr std::uint32_t tile = 8;            ///< lanes of a row
-    static constexpr std::uint32_t short_degree = 512;  ///< of a row that a tile changes
-    static constexpr std::uint32_t short_part = 64;     ///< edges of the batch that a tile takes
+    using base = graph_merger<Property, Insert>;
+    static constexpr int max_registers = 64;                                ///< twice as many warps as without
+    static constexpr std::uint32_t short_moves = device::graph_tile::most;  ///< edges that a tile moves and adds
+    static constexpr std::uint32_t hub_degree = 4096;  ///< of a row that a block changes, with its part
+    static constexpr simt::lane_mask whole = ~simt::lane_mask{0};
 
-    ORCHARD_FN bool is_long(std::uint64_t start) const {
-        const graph_batch& b = this->batch;
-        const std::uint32_t u = b.source(b.key(start));
-        return this->graph.degree(u) > short_degree ||
-               (start + short_part < b.count && b.source(b.key(start + short_part)) == u);
-    }
-    /// Changes the row that begins at `start`, or lists it. Returns the edges taken, in the leader.
-    ORCHARD_FN std::uint32_t change(const device::graph_group& g, std::uint64_t start) const {
-        if (is_long(start)) {
-            if (g.leads()) {
-                const std::uint32_t i = this->batch.counts->long_rows.template fetch_add<simt::order::relaxed>(1);
-                this->batch.long_rows[i] = static_cast<std::uint32_t>(start);
-            }
-            return 0;
-        }
-        const std::uint32_t n = this->compact(g, start);
-        return n == 0 ? 0 : this->merge(g, this->record_of(start), start, n);
-    }
-    /// A warp takes 32 keys at a time; its four tiles take the rows that begin there.
     ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (!this->batch.is_valid()) {
+            return;
+        }
         const std::uint64_t warps = at.threads() / simt::warp_size;
-        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
-        const std::uint32_t mine = lane / tile;
-        const device::graph_group g = device::graph_group::of(((simt::lane_mask{1} << tile) - 1) << (mine * tile));
-        std::uint64_t taken = 0;
-        for (std::uint64_t first = at.global_warp() * simt::warp_size; first < this->batch.count;
+        const std::uint32_t count = this->batch.counts->rows.template load<simt::order::relaxed>();
+        for (std::uint64_t first = at.global_warp() * simt::warp_size; first < count;
              first += warps * simt::warp_size) {
-            const std::uint64_t i = first + lane;
-            simt::lane_mask heads =
-                simt::ballot(~simt::lane_mask{0}, i < this->batch.count && this->batch.begins_row(i));
-            // All heads are known before a tile moves keys.
-            while (heads != 0) {
-                simt::lane_mask own = heads;
-                for (std::uint32_t j = 0; j < simt::warp_size / tile; ++j) {
-                    own = j < mine ? own & (own - 1) : own;
-                    heads &= heads - 1;
-                }
-                if (own != 0) {
-                    taken += change(g, first + static_cast<std::uint64_t>(simt::lowest_bit(own)));
-                }
-            }
-            simt::sync(~simt::lane_mask{0});
+            change_32(static_cast<std::uint32_t>(first), count);
         }
-        add_warp_sum(this->batch.counts->taken, taken);
+    }
+
+private:
+    ORCHARD_FN void change_32(std::uint32_t first, std::uint32_t count) const {
+        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
+        typename base::part p;
+        if (first + lane < count) {
+            p = this->part_of(first + lane);
+        }
+        if (p.n != 0 && std::uint64_t{p.old.degree} + p.n > hub_degree) {
+            const std::uint32_t i = this->batch.counts->hubs.template fetch_add<simt::order::relaxed>(1);
+            this->batch.places[i] = first + lane;
+            p.n = 0;
+        }
+        simt::sync(whole);
+        device::graph_move to;
+        if (p.n != 0 && p.vertex != nullptr) {
+            to = this->graph.changes().choose(*p.vertex, p.old, p.degree());
+        }
+        // Edges that are moved and added. Those before the first change stay, if the run does.
+        std::uint32_t moves = p.old.degree + p.n;
+        if (to.fits && to.run == p.old.run) {
+            moves -= this->batch.changing_places[p.start];
+        }
+        simt::sync(whole);  // what `malloc` has acquired
+        change_short(p, to.run, simt::ballot(whole, to.fits && moves <= short_moves));
+        for (simt::lane_mask left = simt::ballot(whole, to.fits && moves > short_moves); left != 0; left &= left - 1) {
+            change_of(device::graph_group::of(whole), p, to.run, simt::lowest_bit(left), true);
+        }
+        leave_all(p, simt::ballot(whole, p.n != 0 && !to.fits));
+        simt::sync(whole);  // all have read the old runs and written the new ones
+        if (to.fits) {
+            this->graph.changes().end(*p.vertex, p.old, to, static_cast<std::uint32_t>(p.degree()));
+        }
+        simt::sync(whole);
+    }
+
+    /// Changes the rows of the lanes `lanes`, each by a tile.
+    ORCHARD_FN void change_short(const typename base::part& p, std::uint64_t run, simt::lane_mask lanes) const {
+        constexpr std::uint32_t tiles = simt::warp_size / device::graph_tile::size;
+        const auto lane = static_cast<std::uint32_t>(simt::lane_id());
+        while (lanes != 0) {
+            simt::lane_mask own = lanes;
+            for (std::uint32_t j = 0; j < tiles; ++j) {
+                own = j < lane / device::graph_tile::size ? own & (own - 1) : own;
+                lanes &= lanes - 1;
+            }
+            change_of(device::graph_tile{lane % device::graph_tile::size}, p, run, own != 0 ? simt::lowest_bit(own) : 0,
+                      own != 0);
+        }
+    }
+    /// Changes the row of lane `from`, or none: an empty one. All lanes of the warp, each with its team.
+    template <class Team>
+    ORCHARD_FN void change_of(const Team& team, const typename base::part& p, std::uint64_t run, int from,
+                              bool has_one) const {
+        const std::uint32_t start = simt::shuffle(whole, p.start, from);
+        const std::uint32_t n = simt::shuffle(whole, p.n, from);
+        const std::uint32_t degree = simt::shuffle(whole, p.old.degree, from);
+        const std::uint64_t old_run = simt::shuffle(whole, p.old.run, from);
+        run = simt::shuffle(whole, run, from);
+        this->change(team, {has_one ? old_run : 0, has_one ? degree : 0}, has_one ? run : 0, has_one ? start : 0,
+                     has_one ? n : 0);
+    }
+    /// Notes the edges of the lanes `lanes` as those that found no memory.
+    ORCHARD_FN void leave_all(const typename base::part& p, simt::lane_mask lanes) const {
+        const device::graph_group g = device::graph_group::of(whole);
+        std::uint64_t room = 0;
+        if ((lanes >> simt::lane_id() & 1) != 0) {
+            room = this->room_to_leave(p.n);
+        }
+        for (; lanes != 0; lanes &= lanes - 1) {
+            const int from = simt::lowest_bit(lanes);
+            const std::uint32_t start = simt::shuffle(whole, p.start, from);
+            const std::uint32_t n = simt::shuffle(whole, p.n, from);
+            this->leave(g, simt::shuffle(whole, room, from), start, n);
+        }
     }
 };
 
+/// Changes the rows that `graph_merge` has listed.
 template <class Property, bool Insert>
-struct graph_merge_long : graph_merger<Property, Insert> {
+struct graph_merge_hubs : graph_merger<Property, Insert> {
+    using base = graph_merger<Property, Insert>;
     static constexpr int max_registers = 64;
-    static constexpr std::uint64_t hub_degree = 8192;
+    static constexpr std::uint32_t max_blocks = 264;  ///< two on each of 132 multiprocessors
 
-    /// Finds another run for a hub, to which a block copies its edges. Returns false if that cannot be.
-    ORCHARD_FN bool plan_hub(const device::graph_group& g, device::graph_vertex& r, std::uint64_t start,
-                             std::uint32_t n) const {
-        const auto old = graph_merger<Property, Insert>::rows::open(r);
-        if (std::uint64_t{old.degree} + n < hub_degree) {
-            return false;
-        }
-        std::uint32_t number = 0;
-        if (g.leads()) {
-            number = this->batch.counts->hubs.template fetch_add<simt::order::relaxed>(1);
-        }
-        number = simt::shuffle(g.mask, number, g.leader);
-        if (number >= graph_batch::max_hubs) {
-            return false;
-        }
-        const std::uint64_t degree = Insert ? std::uint64_t{old.degree} + n : std::uint64_t{old.degree} - n;
-        const device::graph_move to = this->graph.changes().begin(g, r, old, degree, false);
-        if (g.leads()) {
-            graph_hub& h = this->batch.hubs[number];
-            h = {to.fits ? reinterpret_cast<std::uint64_t>(&r) : 0,
-                 old.run,
-                 to.run,
-                 reinterpret_cast<std::uint64_t>(to.note),
-                 start,
-                 old.degree,
-                 n};
-        }
-        return to.fits;
-    }
     ORCHARD_FN void operator()(simt::thread_position at) const {
-        const device::graph_group g = device::graph_group::of(~simt::lane_mask{0});
-        const std::uint32_t count = this->batch.counts->long_rows.template load<simt::order::relaxed>();
-        std::uint64_t taken = 0;
-        for (std::uint64_t i = at.global_warp(); i < count; i += at.threads() / simt::warp_size) {
-            const std::uint64_t start = this->batch.long_rows[i];
-            const std::uint32_t n = this->compact(g, start);
-            device::graph_vertex* const r = n == 0 ? nullptr : this->record_of(start);
-            if (r != nullptr && plan_hub(g, *r, start, n)) {
-                taken += g.leads() ? n : 0;
-            } else if (n != 0) {
-                taken += this->merge(g, r, start, n);
-            }
+        if (!this->batch.is_valid()) {
+            return;
         }
-        add_warp_sum(this->batch.counts->taken, taken);
-    }
-};
-
-template <class Property, bool Insert>
-struct graph_hub_copy : graph_merger<Property, Insert> {
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        using base = graph_merger<Property, Insert>;
-        const std::uint32_t found = this->batch.counts->hubs.template load<simt::order::relaxed>();
-        const std::uint32_t hubs = found < graph_batch::max_hubs ? found : graph_batch::max_hubs;
+        const device::graph_block team{at.thread, at.threads_per_block};
+        graph_plan& plan = this->batch.plans[at.block];
+        const std::uint32_t hubs = this->batch.counts->hubs.template load<simt::order::relaxed>();
         for (std::uint32_t i = at.block; i < hubs; i += at.blocks) {
-            const graph_hub& h = this->batch.hubs[i];
-            if (h.vertex == 0 || h.run == 0) {
-                continue;
+            const auto p = this->part_of(this->batch.places[i]);
+            if (team.leads()) {
+                const device::graph_move to = p.vertex == nullptr
+                                                  ? device::graph_move{}
+                                                  : this->graph.changes().choose(*p.vertex, p.old, p.degree());
+                plan = {to.run, reinterpret_cast<std::uint64_t>(to.note), to.fits ? 0 : this->room_to_leave(p.n),
+                        to.fits ? std::uint64_t{1} : 0};
             }
-            const typename base::rows::row old{h.old_run, h.old_degree};
-            const typename base::places_from places{this->batch.places + h.start};
-            if constexpr (Insert) {
-                base::rows::copy_up(old, h.run, at.thread, at.threads_per_block, h.changes, places);
-                base::rows::put_all(h.run, at.thread, at.threads_per_block, h.changes, places,
-                                    typename base::writer{*this, h.start});
+            team.sync();
+            const graph_plan to = plan;
+            if (to.fits != 0) {
+                this->change(team, p.old, to.run, p.start, p.n);
             } else {
-                base::rows::copy_down(old, h.run, at.thread, at.threads_per_block, h.changes, places);
+                this->leave(team, to.left, p.start, p.n);
             }
-        }
-    }
-};
-
-template <class Property, bool Insert>
-struct graph_hub_end : graph_merger<Property, Insert> {
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint32_t found = this->batch.counts->hubs.template load<simt::order::relaxed>();
-        const std::uint32_t hubs = found < graph_batch::max_hubs ? found : graph_batch::max_hubs;
-        for (std::uint64_t i = at.global_thread(); i < hubs; i += at.threads()) {
-            const graph_hub& h = this->batch.hubs[i];
-            if (h.vertex != 0) {
-                this->graph.changes().end(*reinterpret_cast<device::graph_vertex*>(h.vertex), {h.old_run, h.old_degree},
-                                          {h.run, reinterpret_cast<device::graph_retired_run*>(h.note), true},
-                                          Insert ? h.old_degree + h.changes : h.old_degree - h.changes);
+            team.sync();  // as in `graph_merge`; and all have read the plan
+            if (team.leads() && to.fits != 0) {
+                this->graph.changes().end(*p.vertex, p.old,
+                                          {to.run, reinterpret_cast<device::graph_retired_run*>(to.note), true},
+                                          static_cast<std::uint32_t>(p.degree()));
             }
         }
     }

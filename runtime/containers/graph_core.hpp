@@ -126,11 +126,77 @@ public:
     }
     [[nodiscard]] bool has_snapshots() const { return oldest() != 0; }
 
+    /// Empties the slabs that the graph needs not, class by class: those in which its runs fill least.
+    template <class Property>
+    absl::Status compact() const {
+        using word = simt::device_word<std::uint32_t>;
+        const std::uint32_t segments = heap_view.view().segments;
+        const simt::grid threads = shape(~std::uint32_t{0});
+        auto weights = device_array<word>::create(on, segments);
+        auto classes = device_array<word>::create(on, segments);
+        auto chains =
+            device_array<std::uint64_t>::create(on, std::uint64_t{threads.blocks} * threads.threads_per_block);
+        for (const absl::Status& s : {weights.status(), classes.status(), chains.status()}) {
+            if (!s.ok()) {
+                return s;
+            }
+        }
+        absl::Status s =
+            run(~std::uint32_t{0}, graph_weigh{heap_view, &state()->table, weights->data(), classes->data()});
+        std::vector<word> weight(segments);
+        std::vector<word> size_class(segments);
+        s.Update(s.ok() ? weights->download(weight) : s);
+        s.Update(s.ok() ? classes->download(size_class) : s);
+        if (!s.ok()) {
+            return s;
+        }
+        const std::vector<std::uint32_t> emptied = slabs_to_empty(weight, size_class);
+        if (emptied.empty()) {
+            return s;
+        }
+        std::vector<word> marks(segments, word(0));
+        for (const std::uint32_t segment : emptied) {
+            marks[segment] = word(1);
+        }
+        s.Update(weights->upload(marks));
+        s.Update(s.ok()
+                     ? to_status(simt::launch(
+                           on, threads, graph_move_out<Property>{heap_view, state(), weights->data(), chains->data()}))
+                     : s);
+        s.Update(s.ok() ? to_status(simt::launch(on, threads, graph_free_chains{heap_view, chains->data()})) : s);
+        return s;
+    }
+
     simt::executor on{};
     heap_ref heap_view;
     device_array<device::graph_state> state_memory;
 
 private:
+    /// Returns the segments whose runs find room in the others of their class: of each class, those that are filled
+    /// least, but for as many as hold all of its runs with a tenth of spare room.
+    static std::vector<std::uint32_t> slabs_to_empty(const std::vector<simt::device_word<std::uint32_t>>& weights,
+                                                     const std::vector<simt::device_word<std::uint32_t>>& classes) {
+        std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> slabs(class_count);  // weight, segment
+        for (std::uint32_t i = 0; i < weights.size(); ++i) {
+            const std::uint32_t weight = weights[i].load<simt::order::relaxed>();
+            if (weight != 0) {
+                slabs[classes[i].load<simt::order::relaxed>()].emplace_back(weight, i);
+            }
+        }
+        std::vector<std::uint32_t> result;
+        for (auto& of_class : slabs) {
+            std::sort(of_class.rbegin(), of_class.rend());
+            std::uint64_t all = 0;
+            for (const auto& [weight, segment] : of_class) {
+                all += weight;
+            }
+            const std::uint64_t slab = segment_bytes / quantum_bytes * 9 / 10;
+            for (std::size_t i = (all + slab - 1) / slab; i < of_class.size(); ++i) {
+                result.push_back(of_class[i].second);
+            }
+        }
+        return result;
+    }
     /// Returns the number of the oldest open snapshot; 0 if none is open.
     [[nodiscard]] std::uint32_t oldest() const {
         std::uint32_t least = 0;
@@ -150,56 +216,60 @@ class graph_scratch {
     static constexpr bool has_property = device::graph_layout<Property>::has_property;
 
 public:
-    /// Enlarges the arrays for `count` keys, and sets the counts to zero.
+    /// Enlarges the arrays for `count` keys.
     absl::Status prepare(const simt::executor& on, std::uint64_t count) {
         if (counts_.data() == nullptr) {
             auto counts = device_array<graph_counts>::create(on, 1);
-            auto hubs = device_array<graph_hub>::create(on, graph_batch::max_hubs);
-            if (!counts.ok() || !hubs.ok()) {
-                return counts.ok() ? hubs.status() : counts.status();
+            auto plans = device_array<graph_plan>::create(on, graph_merge_hubs<Property, true>::max_blocks);
+            if (!counts.ok() || !plans.ok()) {
+                return counts.ok() ? plans.status() : counts.status();
             }
             counts_ = *std::move(counts);
-            hubs_ = *std::move(hubs);
-        } else if (absl::Status s = counts_.zero(); !s.ok()) {
-            return s;
+            plans_ = *std::move(plans);
         }
         if (keys_.size() >= count) {
             return absl::OkStatus();
         }
-        for (auto* const array : {&keys_, &other_keys_}) {
-            if (absl::Status s = enlarge(on, *array, count); !s.ok()) {
-                return s;
-            }
+        absl::Status s = enlarge(on, numbers_, count + 1);
+        s.Update(s.ok() ? enlarge(on, rows_, count + 1) : s);
+        for (auto* const array : {&places_, &other_places_, &values_, &other_values_}) {
+            const bool wanted = has_property || array == &places_ || array == &other_places_;
+            s.Update(s.ok() && wanted ? enlarge(on, *array, count) : s);
         }
-        for (auto* const array : {&places_, &long_rows_, &values_, &other_values_}) {
-            const bool wanted = has_property || array == &places_ || array == &long_rows_;
-            if (absl::Status s = wanted ? enlarge(on, *array, count) : absl::OkStatus(); !s.ok()) {
-                keys_ = {};
-                return s;
-            }
+        // The last ones: their size is that of all.
+        s.Update(s.ok() ? enlarge(on, other_keys_, count) : s);
+        s.Update(s.ok() ? enlarge(on, keys_, count) : s);
+        if (!s.ok()) {
+            keys_ = {};
         }
-        return absl::OkStatus();
+        return s;
     }
     [[nodiscard]] graph_batch batch(std::uint64_t count, int bits) const {
         return {keys_.data(),
                 values_.data(),
+                places_.data(),
+                numbers_.data(),
                 other_keys_.data(),
                 other_values_.data(),
-                places_.data(),
-                long_rows_.data(),
-                hubs_.data(),
+                other_places_.data(),
+                rows_.data(),
+                plans_.data(),
                 counts_.data(),
                 count,
                 bits};
     }
-    absl::Status sort(const simt::executor& on, graph_batch& b, int bits) {
-        sorted_arrays arrays{b.keys, b.rest_keys, b.values, b.rest_values};
-        absl::Status s = sort_keys(on, arrays, b.count, bits, memory_);
+    absl::Status sort(const simt::executor& on, graph_batch& b) {
+        sorted_arrays arrays{b.keys, b.changing_keys, b.values, b.changing_values};
+        absl::Status s = sort_keys(on, arrays, b.count, 2 * b.bits, memory_);
         b.keys = arrays.keys;
-        b.rest_keys = arrays.other_keys;
+        b.changing_keys = arrays.other_keys;
         b.values = arrays.values;
-        b.rest_values = arrays.other_values;
+        b.changing_values = arrays.other_values;
         return s;
+    }
+    /// Replaces the numbers by the sums of those before them.
+    absl::Status sum(const simt::executor& on, const graph_batch& b) {
+        return sum_before(on, b.numbers, b.count + 1, memory_);
     }
     absl::StatusOr<graph_counts> counts() const {
         std::vector<graph_counts> one(1);
@@ -223,11 +293,13 @@ private:
 
     device_array<std::uint64_t> keys_;
     device_array<std::uint64_t> other_keys_;
+    device_array<std::uint64_t> numbers_;
+    device_array<std::uint32_t> rows_;
     device_array<std::uint32_t> places_;
-    device_array<std::uint32_t> long_rows_;
+    device_array<std::uint32_t> other_places_;
     device_array<std::uint32_t> values_;
     device_array<std::uint32_t> other_values_;
-    device_array<graph_hub> hubs_;
+    device_array<graph_plan> plans_;
     device_array<graph_counts> counts_;
     device_array<std::byte> memory_;
 };

@@ -239,6 +239,88 @@ struct graph_count {
     }
 };
 
+/// Sums the bytes of the runs in each segment of the heap, in units of 16 B, and notes their class. Runs beyond the
+/// classes of pages have segments of their own, and are not counted.
+struct graph_weigh {
+    heap_ref heap;
+    const device::graph_table* table;
+    simt::device_word<std::uint32_t>* weights;
+    simt::device_word<std::uint32_t>* classes;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for_each_record(*table, at, [&](std::uint32_t, const device::graph_vertex& r) {
+            const std::uint64_t run = r.run.get();
+            const std::uint32_t c = device::graph_run::class_of_run(run);
+            if (run != 0 && c < class_count) {
+                const std::uint32_t s = heap.view().segment_of(device::graph_run::address(run));
+                weights[s].fetch_add<simt::order::relaxed>(class_bytes(c) / quantum_bytes);
+                classes[s].store<simt::order::relaxed>(c);
+            }
+        });
+    }
+};
+/// Moves the runs out of the segments that are marked. The heap may offer pages in these segments; a thread keeps them
+/// in a chain, so that they are not offered again, until `graph_free_chains` frees them. A lane finds a page for a row;
+/// the warp copies the row.
+template <class Property>
+struct graph_move_out {
+    heap_ref heap;
+    device::graph_state* state;
+    const simt::device_word<std::uint32_t>* marks;
+    std::uint64_t* chains;  ///< one a thread
+
+    ORCHARD_FN bool is_marked(const void* p) const { return marks[heap.view().segment_of(p)].load_cached() != 0; }
+    ORCHARD_FN void* page_elsewhere(std::uint32_t size_class, std::uint64_t& chain) const {
+        for (;;) {
+            void* const p = heap.malloc(class_bytes(size_class));
+            if (p == nullptr || !is_marked(p)) {
+                return p;
+            }
+            *static_cast<std::uint64_t*>(p) = chain;
+            chain = reinterpret_cast<std::uint64_t>(p);
+        }
+    }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        using rows = device::graph_rows<Property>;
+        constexpr simt::lane_mask whole = ~simt::lane_mask{0};
+        const device::graph_group g = device::graph_group::of(whole);
+        std::uint64_t chain = 0;
+        for_each_record(state->table, at, [&](std::uint32_t, device::graph_vertex& r) {
+            const auto old = rows::open(r);
+            const std::uint32_t c = device::graph_run::class_of_run(old.run);
+            void* p = nullptr;
+            if (old.run != 0 && c < class_count && is_marked(device::graph_run::address(old.run))) {
+                p = page_elsewhere(c, chain);
+            }
+            const std::uint64_t run = p == nullptr ? 0 : device::graph_run::pack(p, c);
+            simt::sync(whole);  // what `malloc` has acquired
+            for (simt::lane_mask left = simt::ballot(whole, run != 0); left != 0; left &= left - 1) {
+                const int from = simt::lowest_bit(left);
+                const typename rows::row row{simt::shuffle(whole, old.run, from),
+                                             simt::shuffle(whole, old.degree, from)};
+                rows::copy(g, row, simt::shuffle(whole, run, from));
+            }
+            simt::sync(whole);  // all have read and written
+            if (run != 0) {
+                r.run.set(run);
+                heap.free(device::graph_run::address(old.run));
+            }
+        });
+        chains[at.global_thread()] = chain;
+    }
+};
+struct graph_free_chains {
+    heap_ref heap;
+    const std::uint64_t* chains;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t p = chains[at.global_thread()]; p != 0;) {
+            const std::uint64_t next = *reinterpret_cast<const std::uint64_t*>(p);
+            heap.free(reinterpret_cast<void*>(p));
+            p = next;
+        }
+    }
+};
+
 template <class Property>
 struct graph_degrees {
     graph_view<Property> graph;

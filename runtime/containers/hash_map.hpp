@@ -96,7 +96,8 @@ struct copy_map {
 ///     map->size();                                                                  // after the kernel
 ///
 /// `K`, `V`: as `hash_map_ref` says. Memory: with 4 B and 4 B, 13 to 16 B for each key at the default load, with 8 B
-/// and 8 B, 26 to 31 B; beyond that, as much again is held ahead of need, up to 4.5 MiB.
+/// and 8 B, 26 to 31 B; beyond that, a quarter as much is held ahead of need, up to 16.5 MiB, and at least the rest of
+/// a piece of 512 KiB.
 template <class K, class V>
 class hash_map {
 public:

@@ -150,6 +150,58 @@ TEST_P(containers_graph, edges_keep_their_properties) {
     }
 }
 
+struct wide {
+    std::uint32_t words[16];
+    friend bool operator==(const wide&, const wide&) = default;
+};
+
+TEST_P(containers_graph, rows_move_together) {
+    if (has_few_segments()) {
+        GTEST_SKIP() << "rows of each size take a segment of their own";
+    }
+    auto g = graph<wide>::create(h());
+    ASSERT_TRUE(g.ok()) << g.status();
+    // Rows of 61 KB: 32 in a slab.
+    constexpr std::uint32_t sources = 80;
+    constexpr std::uint32_t degree = 900;
+    edges_on_host edges;
+    edges_on_host gone;
+    std::vector<wide> properties;
+    for (std::uint32_t u = 0; u < sources; ++u) {
+        for (std::uint32_t v = 0; v < degree; ++v) {
+            edges.emplace_back(u, v);
+            properties.push_back({{u, v}});
+            if (u % 10 != 0) {
+                gone.emplace_back(u, v);
+            }
+        }
+    }
+    ASSERT_EQ(g->insert(batch_of<wide>(edges, false, properties).batch)->taken, edges.size());
+    ASSERT_EQ(g->erase(batch_of<wide>(gone, false, std::vector<wide>(gone.size())).batch)->taken, gone.size());
+    ASSERT_TRUE(h().trim().ok());
+    const auto before = h().stats();
+    {
+        const auto open = g->snapshot();
+        ASSERT_TRUE(open.ok()) << open.status();
+        EXPECT_EQ(g->compact().code(), absl::StatusCode::kFailedPrecondition);
+    }
+    ASSERT_TRUE(g->compact().ok());
+    ASSERT_TRUE(h().validate().ok());
+    ASSERT_TRUE(h().trim().ok());
+    const auto after = h().stats();
+    ASSERT_TRUE(before.ok() && after.ok());
+    EXPECT_LT(after->segments_granted, before->segments_granted);
+    const auto csr = g->to_csr();
+    ASSERT_TRUE(csr.ok()) << csr.status();
+    const auto targets = to_host(csr->targets);
+    const auto found = to_host(csr->properties);
+    ASSERT_EQ(targets.size(), edges.size() - gone.size());
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        ASSERT_EQ(targets[i], i % degree);
+        ASSERT_EQ(found[i], (wide{{static_cast<std::uint32_t>(i / degree * 10), targets[i]}}));
+    }
+}
+
 struct tick {
     std::uint32_t time;
     std::uint16_t kind;

@@ -299,6 +299,66 @@ TEST_P(containers_hash_map, grows_a_thousandfold_while_it_is_read_and_written) {
     EXPECT_EQ(*map->size(), 0u) << "another map";
 }
 
+/// Each thread inserts one key.
+struct insert_one {
+    hash_map_ref<std::uint32_t, std::uint32_t> map;
+    word* wrong;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (map.insert(static_cast<std::uint32_t>(at.global_thread()), 0) != map_result::inserted) {
+            wrong->fetch_add<order::relaxed>(1);
+        }
+    }
+};
+/// Adds up the nodes that finds of all keys read, and counts the buckets.
+struct measure_finds {
+    hash_map_ref<std::uint32_t, std::uint32_t> map;
+    word64* nodes;
+    word64* buckets;
+    word* longest;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        std::uint32_t length = 0;
+        std::uint64_t made = 0;
+        map.for_each_node(at.global_thread(), at.threads(), [&](device::map_node*, std::uint32_t used, bool is_block) {
+            length = is_block ? length + 1 : 1;
+            made += is_block ? 0 : 1;
+            longest->raise<order::relaxed>(length);
+            nodes->fetch_add<order::relaxed>(std::uint64_t{length} * static_cast<std::uint64_t>(simt::popcount(used)));
+        });
+        buckets->fetch_add<order::relaxed>(made);
+    }
+};
+
+// All threads begin at once with a map of 32 buckets, which gets hundreds of times as many keys. No bucket may
+// get many more keys than its share meanwhile: chains would be long, and on a GPU most of the time would go into them.
+TEST_P(containers_hash_map, chains_stay_short_however_many_threads_insert_at_once) {
+    const auto blocks = sized(128, 32);
+    constexpr std::uint32_t threads = 256;
+    const std::uint64_t keys = std::uint64_t{blocks} * threads;
+    auto map = hash_map<std::uint32_t, std::uint32_t>::create(h());
+    ASSERT_TRUE(map.ok()) << map.status();
+    const auto wrong = array<word>(2);
+    const auto sums = array<word64>(2);
+    launch({blocks, threads}, insert_one{map->ref(), wrong.data()});
+    EXPECT_EQ(word_of(wrong), 0u);
+    const auto s = map->statistics();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->keys, keys);
+    // The load is 70 % of 14 slots: 9.8 keys for each bucket.
+    EXPECT_NEAR(static_cast<double>(s->buckets), static_cast<double>(keys) / 9.8,
+                1.0 + 0.01 * static_cast<double>(keys) / 9.8);
+    launch({4, 64}, measure_finds{map->ref(), sums.data(), sums.data() + 1, wrong.data() + 1});
+    const auto found = to_host(sums);
+    const auto nodes = found[0].load<order::relaxed>();
+    const auto made = found[1].load<order::relaxed>();
+    EXPECT_EQ(made, s->buckets) << "every bucket that is due has been made";
+    EXPECT_LE(word_of(wrong, 1), 4u) << "the longest chain, with its bucket";
+    // With every bucket made, the expected value is below 1.15 for any number of keys.
+    EXPECT_LE(static_cast<double>(nodes), 1.2 * static_cast<double>(keys));
+    EXPECT_LE(s->overflow_blocks, s->buckets / 3);
+}
+
 // --- duplicates ---
 
 struct insert_same {
