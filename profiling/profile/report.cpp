@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -43,10 +42,10 @@ std::string shortened(std::string name) {
     // Words that say nothing of a kernel: its result, and Orchard's own function around the code of each launch.
     constexpr std::string_view result = "void ";
     constexpr std::string_view wrapper = "orchard::simt::detail::plain_entry<";
-    if (absl::StartsWith(name, result)) {
+    if (name.starts_with(result)) {
         name.erase(0, result.size());
     }
-    if (absl::StartsWith(name, wrapper)) {
+    if (name.starts_with(wrapper)) {
         name.erase(0, wrapper.size());
     }
     return name.size() <= longest ? name : absl::StrCat(name.substr(0, longest - 3), "...");
