@@ -178,7 +178,9 @@ protected:
             there = header::used(block->header.template load<order::relaxed>());
             is_long = block->next.template load<order::relaxed>() != 0;
         }
-        simt::sync(group);  // all lanes see what the owners of the locks have acquired
+        if (!simt::mutation::is(fault::map_together)) {
+            simt::sync(group);  // all lanes see what the owners of the locks have acquired
+        }
         halves mine;
         for (simt::lane_mask left = simt::ballot(group, is_mine && !is_long); left != 0; left &= left - 1) {
             const int owner = simt::lowest_bit(left);
