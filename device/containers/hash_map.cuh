@@ -14,14 +14,15 @@
 ///     insert, upsert, ...                    `put`: reads as find does, grows, locks the bucket by one atomic
 ///       grow               map_growth.cuh    counts the keys of a group by one atomic, makes buckets that are due
 ///         ask              map_memory.cuh    memory for more buckets
-///         make_bucket      map_growth.cuh    locks the bucket that has the keys, and splits it
+///         make_buckets     map_growth.cuh    each lane locks the bucket that has the keys; all split these together
 ///       make_room                            in a full bucket: a split that is due, or an overflow block
-///         split            map_growth.cuh    moves keys of a locked bucket to a new one
+///     split_together       map_growth.cuh    moves keys of locked buckets to new ones
 ///     erase                                  fills the hole from the chain, so that chains stay short
 ///
-/// A lane that has a lock waits for nothing: not for memory, not for another lock, not for lanes of its warp. A lane
-/// that finds a lock waits in a loop with `pause`, and so does a lane whose new buckets another lane is getting memory
-/// for. A lane that finds no memory returns `no_memory`, or leaves out a split, which later calls make up for.
+/// A lane that has a lock waits for no memory and for no other lock. Lanes that split buckets together wait for each
+/// other, and for nothing else meanwhile. A lane that finds a lock waits in a loop with `pause`, and so does a lane
+/// whose new buckets another lane is getting memory for. A lane that finds no memory returns `no_memory`, or leaves out
+/// a split, which later calls make up for.
 ///
 /// A reader uses the header as a version (a seqlock): it acquires the header, reads, and looks whether the header is
 /// the same, unless it has found a key in one word with its value (`is_certain`). A writer that reuses a slot has a
@@ -176,57 +177,83 @@ private:
     template <class Change>
     ORCHARD_FN map_result put(const K& key, const V& value, Change change, bool changes) const {
         const words wanted = slots::of(key, value);
-        const std::uint64_t hash = slots::hash(wanted);
-        words found{};
         position at;
-        finding f = look(wanted, hash, at, found, [&](const finding& seen) { return seen.at == nullptr || changes; });
+        words found{};
+        const finding f = look(wanted, slots::hash(wanted), at, found,
+                               [&](const finding& seen) { return seen.at == nullptr || changes; });
         if (f.at != nullptr && !changes) {
             return map_result::present;
         }
+        const bool is_new = f.at == nullptr;
+        if (!is_new && lock_as_seen(at, f)) {
+            change_locked(at, f, found, key, change);
+            return map_result::present;
+        }
+        return put_locked(*this, key, value, change, changes, is_new);
+    }
+    /// The rest of `put`, where a key is to be added, or a lock was taken. It is a function of its own, which keeps
+    /// nothing of what `put` has read: functions below `malloc` need registers, and each value that waits for them
+    /// needs one more, of every lane.
+    template <class Change>
+    ORCHARD_NOINLINE static map_result put_locked(hash_map_ref m, K key, V value, Change change, bool changes,
+                                                  bool is_new) {
+        const words wanted = slots::of(key, value);
         node* spare = nullptr;
+        bool is_counted = is_new;
+        if (is_new) {
+            m.grow();
+        }
         map_result result = map_result::no_memory;
-        bool is_counted = false;
-        for (bool done = false; !done;) {
-            if (f.at == nullptr && !is_counted) {
-                this->grow();
-                is_counted = true;
-            }
-            if (!lock_as_seen(at, f)) {
-                f = lock_and_look(wanted, hash, at, found);
-            }
-            done = true;
+        position at;
+        for (;;) {
+            words found{};
+            const std::uint64_t hash = slots::hash(wanted);
+            const finding f = m.lock_and_look(wanted, hash, at, found);
             if (f.at != nullptr) {
                 if (changes) {
-                    if constexpr (slots::has_value) {
-                        const words changed = slots::of(key, change(slots::value_of(found)));
-                        if constexpr (slots::tears) {
-                            simt::fence<simt::scope::device>();  // a reader that reads a part finds the lock
-                        }
-                        slots::store_value(*f.at, f.slot, changed);
-                    }
+                    change_locked(at, f, found, key, change);
+                } else {
+                    unlock(at.n, at.head);
                 }
-                unlock(at.n, changes ? at.head + header::one_version : at.head);
                 result = map_result::present;
-            } else if (!is_counted) {
-                unlock(at.n, at.head);  // the key was there, and has been erased since
-                done = false;
+                break;
+            }
+            if (!is_counted) {
+                unlock(at.n, at.head);  // the key was erased meanwhile
+                m.grow();
+                is_counted = true;
             } else if (spare == nullptr && lacks_room(at, f)) {
-                const room more = make_room(*this, at);
+                const room more = make_room(m, at);
                 spare = more.block;
-                done = !more.is_there;
-                f.is_torn = true;
+                if (!more.is_there) {
+                    break;
+                }
             } else {
                 add(at, f, wanted, hash, spare);
                 result = map_result::inserted;
+                break;
             }
         }
         if (spare != nullptr) {
-            memory_.put_block(at.bucket, spare);
+            m.memory_.put_block(at.bucket, spare);
         }
         if (is_counted && result != map_result::inserted) {
-            this->count_down();
+            m.count_down();
         }
         return result;
+    }
+    /// Changes the value of a key in a locked bucket, and unlocks it.
+    template <class Change>
+    ORCHARD_INLINE static void change_locked(const position& at, const finding& f, const words& found, const K& key,
+                                             Change& change) {
+        if constexpr (slots::has_value) {
+            const words changed = slots::of(key, change(slots::value_of(found)));
+            if constexpr (slots::tears) {
+                simt::fence<simt::scope::device>();  // a reader that reads a part finds the lock
+            }
+            slots::store_value(*f.at, f.slot, changed);
+        }
+        unlock(at.n, at.head + header::one_version);
     }
     ORCHARD_INLINE static bool lacks_room(const position& at, const finding& f) {
         return header::used(at.head) == slots::all_slots &&

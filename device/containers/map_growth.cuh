@@ -92,41 +92,51 @@ protected:
     ORCHARD_NOINLINE static void make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
                                               std::uint32_t count) {
         const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
-        for (auto i = static_cast<std::uint32_t>(simt::rank_in(group)); i < count; i += lanes) {
-            m.make_bucket(first + i);
+        for (std::uint32_t begin = 0; begin < count; begin += lanes) {
+            const auto i = begin + static_cast<std::uint32_t>(simt::rank_in(group));
+            m.make_one_each(group, first + i, i < count);
         }
     }
-    /// Makes bucket `b`, if it has memory. The buckets that it comes from are made first if they are missing.
-    ORCHARD_FN void make_bucket(std::uint64_t b) const {
-        if (b >= state().ready.template load<order::acquire>()) {
-            return;
-        }
-        for (std::uint32_t attempt = 0;;) {
-            position at = bucket_at(parent_of(b));
-            while (header::depth(at.head) == 0) {
-                at = bucket_at(parent_of(at.bucket));
-            }
-            if (child_of(at) > b) {
-                return;  // it is there
-            }
-            const std::uint64_t seen = at.head;
-            if (!base::lock_any(at)) {
+    /// Makes bucket `b` of each lane that `wants` one, if it has memory, all lanes of the group together. The buckets
+    /// that it comes from are made first if they are missing.
+    ORCHARD_FN void make_one_each(simt::lane_mask group, std::uint64_t b, bool wants) const {
+        wants = wants && b < state().ready.template load<order::acquire>();
+        for (std::uint32_t attempt = 0; simt::ballot(group, wants) != 0;) {
+            position at;
+            const bool locks = wants && lock_parent(b, at, wants);
+            const simt::lane_mask locked = simt::ballot(group, locks);
+            if (locked == 0) {
                 base::back_off(attempt++);
                 continue;
             }
-            if (simt::mutation::is(fault::map_split) && ((seen ^ at.head) & header::chained) == 0 &&
-                header::depth(seen) == header::depth(at.head)) {
-                at.head = seen;
-            }
-            const std::uint64_t child = child_of(at);
-            if (child > b) {
-                unlock(at.n, at.head);  // another lane has made `b` meanwhile
-                return;
-            }
-            if (!split(at, child) && !memory_.stock(child)) {
-                return;
+            const std::uint64_t child = locks ? child_of(at) : 0;
+            const bool done = split_together(group, locked, at, child);
+            if (locks) {
+                wants = done ? child != b : memory_.stock(child);
             }
         }
+    }
+    /// Locks the bucket that is split next on the way to bucket `b`. Returns false without a lock if another lane has
+    /// it; `wants` becomes false if `b` is there.
+    ORCHARD_FN bool lock_parent(std::uint64_t b, position& at, bool& wants) const {
+        at = bucket_at(parent_of(b));
+        while (header::depth(at.head) == 0) {
+            at = bucket_at(parent_of(at.bucket));
+        }
+        wants = child_of(at) <= b;
+        const std::uint64_t seen = at.head;
+        if (!wants || !base::lock_any(at)) {
+            return false;
+        }
+        if (simt::mutation::is(fault::map_split) && ((seen ^ at.head) & header::chained) == 0 &&
+            header::depth(seen) == header::depth(at.head)) {
+            at.head = seen;
+        }
+        if (child_of(at) > b) {
+            wants = false;
+            unlock(at.n, at.head);  // another lane has made `b` meanwhile
+        }
+        return wants;
     }
     [[nodiscard]] ORCHARD_FN position bucket_at(std::uint64_t b) const {
         position at;
@@ -142,16 +152,166 @@ protected:
 
     /// Splits a locked bucket: moves half of its keys to bucket `child`, which is ready. Unlocks the bucket. Returns
     /// false, with the bucket as it was, if the free list has too few blocks (`map_memory::stock`). It does not ask the
-    /// heap: a lane that has a lock waits for nothing, and functions below `malloc` need registers, which every caller
-    /// of a split would hold.
+    /// heap: a lane that has a lock does not wait for the host.
     [[nodiscard]] ORCHARD_INLINE bool split(const position& at, std::uint64_t child) const {
-        return split_by(*this, at, child);
+        return split_alone(*this, at, child);
     }
-    ORCHARD_NOINLINE static bool split_by(map_growth m, position at, std::uint64_t child) {
-        if ((at.head & header::chained) == 0) {
-            divide(at, m.memory_.bucket(child));
-            return true;
+    ORCHARD_NOINLINE static bool split_alone(map_growth m, position at, std::uint64_t child) {
+        const simt::lane_mask self = simt::lane_mask{1} << simt::lane_id();
+        return m.split_together(self, self, at, child);
+    }
+    /// The same for one bucket of each lane in `locked`, which has locked it, by all lanes of the group together.
+    /// Returns whether the caller's own was split.
+    ///
+    /// A bucket and its block, if it has one, are read at once, a slot by each lane: that takes one trip to memory. A
+    /// lane alone would make one for every slot or two, and hold the lock meanwhile. Buckets with longer chains are
+    /// rare; the lane that has locked one splits it by itself.
+    [[nodiscard]] ORCHARD_FN bool split_together(simt::lane_mask group, simt::lane_mask locked, const position& at,
+                                                 std::uint64_t child) const {
+        const bool is_mine = (locked >> simt::lane_id() & 1) != 0;
+        node* const to = is_mine ? memory_.bucket(child) : nullptr;
+        node* block = nullptr;
+        std::uint32_t there = 0;
+        bool is_long = false;
+        if (is_mine && (at.head & header::chained) != 0) {
+            block = node::at(at.n->next.template load<order::relaxed>());
+            there = header::used(block->header.template load<order::relaxed>());
+            is_long = block->next.template load<order::relaxed>() != 0;
         }
+        if (!simt::mutation::is(fault::map_together)) {
+            simt::sync(group);  // all lanes see what the owners of the locks have acquired
+        }
+        halves mine;
+        for (simt::lane_mask left = simt::ballot(group, is_mine && !is_long); left != 0; left &= left - 1) {
+            const int owner = simt::lowest_bit(left);
+            pair_of_nodes both;
+            both.bucket = node::at(simt::shuffle(group, is_mine ? at.n->address() : std::uint64_t{0}, owner));
+            both.block = node::at(simt::shuffle(group, reinterpret_cast<std::uint64_t>(block), owner));
+            both.used = simt::shuffle(group, is_mine ? header::used(at.head) | there << slots::slots : 0u, owner);
+            node* const target = node::at(simt::shuffle(group, reinterpret_cast<std::uint64_t>(to), owner));
+            const std::uint32_t bit = simt::shuffle(group, header::depth(at.head), owner);
+            const halves found = divide(group, both, bit, target);
+            if (simt::lane_id() == owner) {
+                mine = found;
+            }
+        }
+        simt::sync(group);  // all lanes have written their keys
+        if (!is_mine) {
+            return false;
+        }
+        if (is_long) {
+            return split_long(*this, at, child);
+        }
+        std::uint64_t chain = 0;
+        std::uint64_t chain_of_new = 0;
+        if (block != nullptr && (mine.kept | mine.kept_of_new) != 0) {
+            (mine.kept != 0 ? chain : chain_of_new) = block->address();
+            block->header.template store<order::relaxed>(header::make(0, mine.kept | mine.kept_of_new));
+        }
+        finish(at, mine.staying, chain, to, mine.moved, chain_of_new);
+        if (block != nullptr && (mine.kept | mine.kept_of_new) == 0) {
+            memory_.put_block(child, block);
+        }
+        return true;
+    }
+
+    /// A bucket with its only block, or none, as the lanes of a group read them.
+    struct pair_of_nodes {
+        node* bucket;
+        node* block;
+        std::uint32_t used;  ///< slots with keys: of the bucket, and from bit `slots` on of the block
+    };
+    /// The slots with keys after a split: of the bucket, of the new bucket, and of the block, which stays with the
+    /// bucket (`kept`) or goes to the new one. It never has keys of both: one of them would need all slots of its own
+    /// then, and the block's keys are fewer than those of two buckets.
+    struct halves {
+        std::uint32_t staying = 0;
+        std::uint32_t moved = 0;
+        std::uint32_t kept = 0;
+        std::uint32_t kept_of_new = 0;
+    };
+    /// Writes the keys of a locked bucket, half of them to the new bucket `to`, and returns where they are. Keys of the
+    /// bucket keep the number of their slot; those of the block fill the slots that are free then, and stay in the
+    /// block if there are none. All lanes of the group.
+    /// @param bit  of the hash, which is 1 for keys that move
+    ORCHARD_FN static halves divide(simt::lane_mask group, const pair_of_nodes& from, std::uint32_t bit, node* to) {
+        static_assert(2 * slots::slots <= 32);
+        const auto rank = static_cast<std::uint32_t>(simt::rank_in(group));
+        const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
+        const std::uint32_t end = from.block != nullptr ? 2 * slots::slots : slots::slots;
+        const auto load = [&](std::uint32_t p) {
+            return p < slots::slots ? slots::load(*from.bucket, p) : slots::load(*from.block, p - slots::slots);
+        };
+        std::uint32_t moving = 0;
+        words all{};
+        for (std::uint32_t p = rank; p < end; p += lanes) {
+            if ((from.used >> p & 1) != 0) {
+                all = load(p);
+                moving |= static_cast<std::uint32_t>(slots::hash(all) >> bit & 1) << p;
+            }
+        }
+        moving = simt::reduce_or(group, moving);
+        halves now;
+        now.staying = from.used & ~moving & slots::all_slots;
+        now.moved = from.used & moving & slots::all_slots;
+        const std::uint32_t staying_of_block = (from.used & ~moving) >> slots::slots;
+        const std::uint32_t moving_of_block = (from.used & moving) >> slots::slots;
+        const std::uint32_t free = slots::all_slots & ~now.staying;
+        const std::uint32_t free_of_new = slots::all_slots & ~now.moved;
+        if (from.block != nullptr) {
+            simt::fence<simt::scope::device>();  // as in `remove`: slots of the bucket get other keys
+        }
+        for (std::uint32_t p = rank; p < slots::slots; p += lanes) {
+            if ((now.moved >> p & 1) != 0) {
+                if (lanes < end) {
+                    all = load(p);
+                }
+                slots::store(*to, p, all);
+            }
+        }
+        if (lanes < end) {
+            simt::sync(group);  // the keys above are read before others get their slots
+        }
+        for (std::uint32_t p = rank; p < end; p += lanes) {
+            if (p < slots::slots || (from.used >> p & 1) == 0) {
+                continue;
+            }
+            const bool moves = (moving >> p & 1) != 0;
+            const std::uint32_t before =
+                (moves ? moving_of_block : staying_of_block) & ((1u << (p - slots::slots)) - 1);
+            const std::uint32_t slot =
+                nth_bit(moves ? free_of_new : free, static_cast<std::uint32_t>(simt::popcount(before)));
+            if (slot < slots::slots) {
+                if (lanes < end) {
+                    all = load(p);
+                }
+                slots::store(moves ? *to : *from.bucket, slot, all);
+            }
+        }
+        now.kept = without_first(staying_of_block, simt::popcount(free));
+        now.kept_of_new = without_first(moving_of_block, simt::popcount(free_of_new));
+        now.staying |= first_bits(free, simt::popcount(staying_of_block));
+        now.moved |= first_bits(free_of_new, simt::popcount(moving_of_block));
+        return now;
+    }
+    /// Returns `set` without its `count` lowest bits, and these bits; all of them if it has no more.
+    ORCHARD_FN static std::uint32_t without_first(std::uint32_t set, int count) {
+        for (; count > 0 && set != 0; --count) {
+            set &= set - 1;
+        }
+        return set;
+    }
+    ORCHARD_FN static std::uint32_t first_bits(std::uint32_t set, int count) {
+        return set & ~without_first(set, count);
+    }
+    /// Returns the number of the bit of `set` that has `n` bits below it; 32 if there is none.
+    ORCHARD_FN static std::uint32_t nth_bit(std::uint32_t set, std::uint32_t n) {
+        set = without_first(set, static_cast<int>(n));
+        return set != 0 ? static_cast<std::uint32_t>(simt::lowest_bit(set)) : 32;
+    }
+
+    /// Splits a locked bucket with a chain of several blocks; see `split`.
+    ORCHARD_NOINLINE static bool split_long(map_growth m, position at, std::uint64_t child) {
         node* spares[2] = {nullptr, nullptr};
         bool done = true;
         if (needs_spares(at)) {
@@ -195,31 +355,6 @@ protected:
         }
     }
 
-    /// Moves keys from a locked bucket without a chain to `to`, each into the slot of the same number. It loads four
-    /// slots before it looks at them, so that these loads overlap.
-    ORCHARD_FN static void divide(const position& at, node* to) {
-        constexpr std::uint32_t at_once = slots::slot_words <= 2 ? 4 : 1;
-        const std::uint32_t bit = header::depth(at.head);
-        const std::uint32_t used = header::used(at.head);
-        std::uint32_t moved = 0;
-        for (std::uint32_t begin = 0; begin < slots::slots; begin += at_once) {
-            words all[at_once];
-            ORCHARD_UNROLL
-            for (std::uint32_t i = 0; i < at_once; ++i) {
-                if ((used >> (begin + i) & 1) != 0) {
-                    all[i] = slots::load(*at.n, begin + i);
-                }
-            }
-            ORCHARD_UNROLL
-            for (std::uint32_t i = 0; i < at_once; ++i) {
-                if ((used >> (begin + i) & 1) != 0 && (slots::hash(all[i]) >> bit & 1) != 0) {
-                    slots::store(*to, begin + i, all[i]);
-                    moved |= 1u << (begin + i);
-                }
-            }
-        }
-        finish(at, header::used(at.head) & ~moved, 0, to, moved, 0);
-    }
     /// Publishes the new bucket, then the old one, without the lock.
     ORCHARD_FN static void finish(const position& at, std::uint32_t staying, std::uint64_t chain, node* to,
                                   std::uint32_t moved, std::uint64_t chain_of_new) {

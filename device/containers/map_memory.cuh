@@ -20,6 +20,7 @@
 /// same time, and all other lanes see by one load that nothing is to be done.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "device/containers/map_slots.cuh"
 #include "device/group/leader.cuh"
@@ -87,7 +88,12 @@ public:
     map_memory() = default;
     map_memory(const heap_ref& heap, hash_map_state* state) : view_{heap.view().self}, state_{state} {}
 
-    [[nodiscard]] ORCHARD_INLINE heap_ref heap() const { return heap_ref(*view_); }
+    /// Returns the heap: its view lies in device memory, and a copy of it would lie in the memory of each thread, or in
+    /// thirty registers. A `heap_ref` is a view and nothing else.
+    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const {
+        static_assert(sizeof(heap_ref) == sizeof(heap_view) && std::is_standard_layout_v<heap_ref>);
+        return *reinterpret_cast<const heap_ref*>(view_);
+    }
     [[nodiscard]] ORCHARD_INLINE hash_map_state& state() const { return *state_; }
 
     /// Returns bucket `b`, which is less than a value of `ready` that the caller has acquired.
@@ -378,9 +384,8 @@ private:
         return word->template load<simt::order::acquire>() > state_t::in_making;
     }
 
-    /// Returns memory of the heap, or null. Not inlined: `malloc` has a thousand instructions.
-    [[nodiscard]] ORCHARD_INLINE void* take(std::uint64_t bytes) const { return take_by(*this, bytes); }
-    ORCHARD_NOINLINE static void* take_by(map_memory m, std::uint64_t bytes) { return m.heap().malloc(bytes); }
+    /// Returns memory of the heap, or null.
+    [[nodiscard]] ORCHARD_INLINE void* take(std::uint64_t bytes) const { return heap().malloc(bytes); }
 
     [[nodiscard]] ORCHARD_FN map_node* ask_for_block() const {
         auto* const block = static_cast<map_node*>(take(NodeBytes));

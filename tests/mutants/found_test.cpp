@@ -99,6 +99,7 @@ constexpr finder finders[] = {
     {fault::map_recheck, "hash_map", 5000},
     {fault::map_version, "hash_map", 5000},
     {fault::map_depth, "hash_map", 5000},
+    {fault::map_together, "hash_map", 5000},
     {fault::map_unlock, "hash_map_words", 5000},
     // The scenario that draws its options and faults finds faults of all parts, too.
     {fault::claim_acquire, "any_options", 100},
