@@ -98,7 +98,7 @@ namespace orchard::simt::mutation {
     X(map_recheck, "an insert into a hash map locks its bucket although it has changed since the key was sought")      \
     X(map_version, "a find in a hash map does not check that the bucket stayed as it was while it was read")           \
     X(map_depth, "a find in a hash map does not check that the bucket still has the keys of its hash")                 \
-    X(map_together, "lanes split a bucket of a hash map without seeing what the owner of its lock has acquired")        \
+    X(map_together, "lanes split a bucket of a hash map without seeing what the owner of its lock has acquired")       \
     X(map_unlock, "a bucket of a hash map is unlocked without releasing what was written")
 
 enum class fault : int {

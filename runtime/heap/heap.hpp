@@ -148,8 +148,9 @@ public:
     /// heap the quarantine is emptied.
     ///
     /// No kernel may use the heap meanwhile. Errors: FailedPrecondition if a published algorithm serves the heap, or if
-    /// the tool refuses its memory, as compute-sanitizer does unless the heap's backing is fixed; DeadlineExceeded if kernels still wait for the service; the device's own. Cost, if a tool listens: copies the
-    /// descriptors, the bitmaps of slabs and the records of chunks, and one region of the tool for each block.
+    /// the tool refuses its memory, as compute-sanitizer does unless the heap's backing is fixed; DeadlineExceeded if
+    /// kernels still wait for the service; the device's own. Cost, if a tool listens: copies the descriptors, the
+    /// bitmaps of slabs and the records of chunks, and one region of the tool for each block.
     absl::StatusOr<std::uint64_t> mark_live_blocks();
     /// Ends this: kernels may access all memory of the heap again. Does nothing after no `mark_live_blocks`.
     void unmark_live_blocks();

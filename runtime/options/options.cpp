@@ -32,10 +32,12 @@ constexpr std::string_view prefix = "ORCHARD_";
 
 // Variables for build systems, for the launcher, for the default heap (ORCHARD_INIT), for the Python package
 // (ORCHARD_LIBRARY), and those that `orchard profile` sets for the program that it runs; they are no options of a heap.
-constexpr std::array<std::string_view, 11> ignored_variables = {
-    "ORCHARD_HAS_CUDA",        "ORCHARD_SOURCE_DIR",    "ORCHARD_CHECKED",         "ORCHARD_CUDA_ARCHITECTURES",
-    "ORCHARD_NO_PACKAGES",     "ORCHARD_INIT",          "ORCHARD_LIBRARY",         "ORCHARD_PROFILE_FOLDER",
-    "ORCHARD_PROFILE_CUPTI",   "ORCHARD_PROFILE_SAMPLES", "ORCHARD_PROFILE_LIMIT"};
+constexpr std::array<std::string_view, 11> ignored_variables = {"ORCHARD_HAS_CUDA",      "ORCHARD_SOURCE_DIR",
+                                                                "ORCHARD_CHECKED",       "ORCHARD_CUDA_ARCHITECTURES",
+                                                                "ORCHARD_NO_PACKAGES",   "ORCHARD_INIT",
+                                                                "ORCHARD_LIBRARY",       "ORCHARD_PROFILE_FOLDER",
+                                                                "ORCHARD_PROFILE_CUPTI", "ORCHARD_PROFILE_SAMPLES",
+                                                                "ORCHARD_PROFILE_LIMIT"};
 
 /// Returns the message about a name that is no option, with `spelling` of the nearest option, if any is near.
 /// @param label  the name as the user wrote it

@@ -95,8 +95,8 @@ absl::Status set(options& values, std::string_view name, std::string_view text);
 ///     those before an error. None is about the variables that build systems, the launcher, the default heap and
 ///     the Python package use:
 ///     `ORCHARD_HAS_CUDA`, `ORCHARD_SOURCE_DIR`, `ORCHARD_CHECKED`, `ORCHARD_CUDA_ARCHITECTURES`,
-///     `ORCHARD_NO_PACKAGES`, `ORCHARD_INIT`, `ORCHARD_LIBRARY`; nor those that `orchard profile` sets, which begin with
-///     `ORCHARD_PROFILE_`.
+///     `ORCHARD_NO_PACKAGES`, `ORCHARD_INIT`, `ORCHARD_LIBRARY`; nor those that `orchard profile` sets, which begin
+///     with `ORCHARD_PROFILE_`.
 absl::Status apply_environment(options& values, std::vector<std::string>* foreign = nullptr);
 
 /// One line of the table of options, as text.

@@ -121,8 +121,8 @@ TEST(options_environment, variables_of_build_systems_are_ignored) {
         EXPECT_THAT(options_markdown(), HasSubstr(name)) << "the documentation must say so";
     }
     // Those of `orchard profile`, which no user sets.
-    for (const char* name : {"ORCHARD_PROFILE_FOLDER", "ORCHARD_PROFILE_CUPTI", "ORCHARD_PROFILE_SAMPLES",
-                             "ORCHARD_PROFILE_LIMIT"}) {
+    for (const char* name :
+         {"ORCHARD_PROFILE_FOLDER", "ORCHARD_PROFILE_CUPTI", "ORCHARD_PROFILE_SAMPLES", "ORCHARD_PROFILE_LIMIT"}) {
         environment.set(name, "whatever");
     }
     std::vector<std::string> foreign;

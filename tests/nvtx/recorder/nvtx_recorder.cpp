@@ -112,7 +112,8 @@ void NVTX_API counter_sample(nvtxDomainHandle_t, std::uint64_t counter, std::int
 nvtxMemHeapHandle_t NVTX_API heap_register(nvtxDomainHandle_t, nvtxMemHeapDesc_t const* d) {
     const std::scoped_lock lock(mutex);
     const char* const refused = std::getenv("NVTX_RECORDER_REFUSES");
-    if (refused != nullptr && std::strstr(refused, d->usage == NVTX_MEM_HEAP_USAGE_TYPE_LAYOUT ? "layout" : "sub_allocator")) {
+    if (refused != nullptr &&
+        std::strstr(refused, d->usage == NVTX_MEM_HEAP_USAGE_TYPE_LAYOUT ? "layout" : "sub_allocator")) {
         return nullptr;
     }
     const auto* const range = static_cast<const nvtxMemVirtualRangeDesc_t*>(d->typeSpecificDesc);
