@@ -384,8 +384,9 @@ private:
         return word->template load<simt::order::acquire>() > state_t::in_making;
     }
 
-    /// Returns memory of the heap, or null.
-    [[nodiscard]] ORCHARD_INLINE void* take(std::uint64_t bytes) const { return heap().malloc(bytes); }
+    /// Returns memory of the heap, or null. Not inlined: `malloc` has a thousand instructions.
+    [[nodiscard]] ORCHARD_INLINE void* take(std::uint64_t bytes) const { return take_by(*this, bytes); }
+    ORCHARD_NOINLINE static void* take_by(map_memory m, std::uint64_t bytes) { return m.heap().malloc(bytes); }
 
     [[nodiscard]] ORCHARD_FN map_node* ask_for_block() const {
         auto* const block = static_cast<map_node*>(take(NodeBytes));

@@ -62,7 +62,7 @@ enum class map_call { insert, find, miss, erase };
 /// Thread i calls the map with key `first` + i, for i < `count`.
 template <class Map, class K, map_call Call>
 struct call_map {
-    /// So that 1,024 threads run at once on an SM with 65,536 registers. `insert` would take 112, of which all but the
+    /// So that 1,024 threads run at once on an SM with 65,536 registers. `insert` would take 122, of which all but the
     /// path to the heap's memory needs few.
     static constexpr int max_registers = 64;
     Map map;

@@ -4,8 +4,8 @@
 // A use after free across kernels, for compute-sanitizer --nvtx=yes: one kernel allocates, one frees every second
 // block, and one reads blocks. Between them the host tells the tool which blocks are live.
 //
-//     compute-sanitizer --nvtx=yes --error-exitcode 9 nvtx_use_after_free elastic right    exit code 0
-//     compute-sanitizer --nvtx=yes --error-exitcode 9 nvtx_use_after_free elastic wrong    9: freed blocks are read
+//     compute-sanitizer --nvtx=yes --error-exitcode 9 nvtx_use_after_free fixed right    exit code 0
+//     compute-sanitizer --nvtx=yes --error-exitcode 9 nvtx_use_after_free fixed wrong    9: freed blocks are read
 //
 // Exit codes without the tool's: 0 done, 1 wrong, 77 there is no GPU, or no tool listens.
 
