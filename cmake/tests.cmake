@@ -358,7 +358,8 @@ if(TARGET orchard)
     endif()
     if(ORCHARD_HAS_CUDA)
         set_tests_properties(package.consumer PROPERTIES FIXTURES_SETUP package)
-        foreach(program consumer unchanged unchanged_source heap_ref_ON heap_ref_OFF c_device_ON c_device_OFF moves)
+        foreach(program consumer unchanged unchanged_source heap_ref_ON heap_ref_OFF c_device_ON c_device_OFF moves
+                managed_growth)
             add_test(NAME package.cuda_${program}
                      COMMAND "${CMAKE_CURRENT_BINARY_DIR}/package-check/build-cuda/${program}")
             set_tests_properties(package.cuda_${program} PROPERTIES FIXTURES_REQUIRED package SKIP_RETURN_CODE 77 TIMEOUT
