@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// The readers of graphs: edge lists, MatrixMarket, both plain and gzip. An input is a file.
+// The readers of graphs: edge lists, MatrixMarket and METIS, all plain and gzip. An input is a file, which is read as
+// what its first line says, and as METIS, which a file's name says.
 
 #include <zlib.h>
 
@@ -9,7 +10,9 @@
 #include <numeric>
 
 #include "examples/graph/host_graph.hpp"
+#include "examples/graph/line_reader.hpp"
 #include "examples/graph/read_graph.hpp"
+#include "examples/graph/text_formats.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace orchard::fuzz {
@@ -37,9 +40,25 @@ std::string gzipped(std::string_view text) {
     return packed;
 }
 
-absl::StatusOr<edge_list> read(const memory_file& file, std::string_view content) {
+/// Reads a file as `read_graph` does, or as if its name ended in .metis.
+absl::StatusOr<edge_list> read_as(const std::string& path, bool is_metis) {
+    if (!is_metis) {
+        return examples::read_graph(path);
+    }
+    absl::StatusOr<examples::line_reader> reader = examples::line_reader::open(path);
+    if (!reader.ok()) {
+        return reader.status();
+    }
+    const auto first = reader->next();
+    if (!first) {
+        return reader->status().ok() ? reader->file_error("is empty") : reader->status();
+    }
+    return examples::read_metis(*reader, *first);
+}
+
+absl::StatusOr<edge_list> read(const memory_file& file, std::string_view content, bool is_metis) {
     file.replace(content);
-    absl::StatusOr<edge_list> list = examples::read_graph(file.path());
+    absl::StatusOr<edge_list> list = read_as(file.path(), is_metis);
     if (!list.ok()) {
         const absl::Status& s = list.status();
         expect_clear(s);
@@ -69,9 +88,9 @@ void check_adjacency(const edge_list& list) {
         "an edge that the adjacency lacks");
 }
 
-void try_file(std::string_view content) {
+void try_file(std::string_view content, bool is_metis) {
     static const memory_file file;
-    const absl::StatusOr<edge_list> list = read(file, content);
+    const absl::StatusOr<edge_list> list = read(file, content, is_metis);
     if (list.ok()) {
         check_list(*list);
         if (list->vertices <= most_vertices) {
@@ -81,7 +100,7 @@ void try_file(std::string_view content) {
     if (is_gzip(content)) {
         return;
     }
-    const absl::StatusOr<edge_list> unpacked = read(file, gzipped(content));
+    const absl::StatusOr<edge_list> unpacked = read(file, gzipped(content), is_metis);
     expect(unpacked.status() == list.status(), "gzip has another error than the plain file");
     expect(!list.ok() || (unpacked->vertices == list->vertices && unpacked->edges == list->edges),
            "gzip has another graph than the plain file");
@@ -91,6 +110,8 @@ void try_file(std::string_view content) {
 }  // namespace orchard::fuzz
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    orchard::fuzz::try_file({reinterpret_cast<const char*>(data), size});
+    const std::string_view content(reinterpret_cast<const char*>(data), size);
+    orchard::fuzz::try_file(content, false);
+    orchard::fuzz::try_file(content, true);
     return 0;
 }
