@@ -7,6 +7,7 @@
 #include "runtime/heap/heap_events.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "device/simt/lane.cuh"
@@ -135,9 +136,21 @@ absl::Status heap::impl::move(const std::vector<move_order>& orders) {
 
 /// The quarantine is emptied first: its blocks are freed, and must not count as live, nor be read by a later free.
 absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
-    nvtx::heap_memory_marks* const marks = events_ ? events_->memory() : nullptr;
-    if (marks == nullptr) {
+    if (!values.nvtx) {
         return 0;
+    }
+    nvtx::heap_memory_marks* marks = events_ ? events_->memory() : nullptr;
+    // A tool may take live blocks alone: it is not heard of when the heap is made.
+    if ((marks == nullptr || !marks->is_heard()) &&
+        !nvtx::heap_memory_marks::takes_blocks({view.base, segment_bytes})) {
+        const char* const tool = std::getenv("NVTX_INJECTION64_PATH");
+        if (tool == nullptr || *tool == '\0') {
+            return 0;
+        }
+        return absl::FailedPreconditionError(
+            "mark_live_blocks: the tool takes no live blocks in the memory of this heap; compute-sanitizer takes that "
+            "of "
+            "cudaMalloc alone: create the heap with backing fixed");
     }
     if (closed.state != nullptr) {
         return absl::FailedPreconditionError(
@@ -163,18 +176,21 @@ absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
     if (!status.ok()) {
         return status;
     }
-    if (!marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks)) {
-        marks->mark_segments();
-        return absl::FailedPreconditionError(
-            "mark_live_blocks: the tool refuses the memory of this heap; compute-sanitizer takes that of cudaMalloc "
-            "alone: create the heap with backing fixed");
+    if (marks == nullptr) {
+        late_marks_ = late_marks_ ? std::move(late_marks_)
+                                  : std::make_unique<nvtx::heap_memory_marks>(
+                                        nvtx::address_range{view.base, std::uint64_t{view.segments} << segment_shift});
+        marks = late_marks_.get();
     }
+    marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks);
     return blocks->size();
 }
 
 void heap::impl::unmark_live_blocks() {
     if (events_ && events_->memory() != nullptr) {
         events_->memory()->mark_segments();
+    } else if (late_marks_) {
+        late_marks_->mark_segments();
     }
 }
 

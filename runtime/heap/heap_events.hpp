@@ -45,10 +45,8 @@ public:
     void stop() { log_.stop(); }
 
     [[nodiscard]] event_log& log() { return log_; }
-    /// Returns the marks of memory; null if no tool listens to memory.
-    [[nodiscard]] nvtx::heap_memory_marks* memory() {
-        return tools_ && tools_->memory.is_heard() ? &tools_->memory : nullptr;
-    }
+    /// Returns the marks of memory; null if no tool listens.
+    [[nodiscard]] nvtx::heap_memory_marks* memory() { return tools_ ? &tools_->memory : nullptr; }
 
     /// Reports a call of the program, on its thread: `begin` returns the time, for `end`; `end` reports one event for
     /// each element, whose time and duration it sets.

@@ -200,6 +200,8 @@ private:
     std::unique_ptr<heap_trace> trace_;  ///< null without the options `trace` and `sites`
     event_listeners listeners_;
     std::unique_ptr<heap_events> events_;  ///< null if nobody listens
+    /// Of a tool that takes live blocks alone, from the first `mark_live_blocks` on.
+    std::unique_ptr<nvtx::heap_memory_marks> late_marks_;
     // Of the monitor's worker, then of the thread that destroys the heap.
     std::unique_ptr<trace_writer> started_trace_;  ///< the trace that a reader of the live page has started
     std::string started_path_;

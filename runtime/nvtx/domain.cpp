@@ -207,7 +207,7 @@ void sample(std::uint64_t, std::int64_t) {}
 #endif
 
 #if ORCHARD_NVTX_MEMORY
-memory_heap* register_heap(address_range all, heap_use use, const char* name, bool* is_heard) {
+memory_heap* register_heap(address_range all, heap_use use, const char* name) {
     nvtxMemVirtualRangeDesc_t range{};
     range.size = all.bytes;
     range.ptr = all.at;
@@ -221,12 +221,8 @@ memory_heap* register_heap(address_range all, heap_use use, const char* name, bo
     d.messageType = NVTX_MESSAGE_TYPE_ASCII;
     d.message.ascii = name;
     const nvtxMemHeapHandle_t made = nvtxMemHeapRegister(the_domain().handle, &d);
-    // NVTX_MEM_HEAP_HANDLE_NO_TOOL, which is no valid expression of C++.
-    const bool no_tool = reinterpret_cast<std::intptr_t>(made) == -1;
-    if (is_heard != nullptr) {
-        *is_heard = !no_tool;
-    }
-    return no_tool ? nullptr : reinterpret_cast<memory_heap*>(made);
+    // NVTX_MEM_HEAP_HANDLE_NO_TOOL, which is no valid expression of C++. Without a tool it may be null, too.
+    return reinterpret_cast<std::intptr_t>(made) == -1 ? nullptr : reinterpret_cast<memory_heap*>(made);
 }
 
 void unregister_heap(memory_heap* heap) {
@@ -273,7 +269,7 @@ void unregister_regions(memory_heap* heap, std::span<const void* const> first_by
     nvtxMemRegionsUnregister(the_domain().handle, &b);
 }
 #else
-memory_heap* register_heap(address_range, heap_use, const char*, bool*) { return nullptr; }
+memory_heap* register_heap(address_range, heap_use, const char*) { return nullptr; }
 void unregister_heap(memory_heap*) {}
 void register_regions(memory_heap*, std::span<const address_range>) {}
 void unregister_regions(memory_heap*, std::span<const void* const>) {}
@@ -292,7 +288,7 @@ void name_thread(std::string_view) {}
 void name_stream(void*, const char*) {}
 std::uint64_t register_counter(const char*, const char*, const char*) { return 0; }
 void sample(std::uint64_t, std::int64_t) {}
-memory_heap* register_heap(address_range, heap_use, const char*, bool*) { return nullptr; }
+memory_heap* register_heap(address_range, heap_use, const char*) { return nullptr; }
 void unregister_heap(memory_heap*) {}
 void register_regions(memory_heap*, std::span<const address_range>) {}
 void unregister_regions(memory_heap*, std::span<const void* const>) {}

@@ -67,8 +67,7 @@ struct memory_heap;
 /// Registers a memory heap, and returns it; null if no tool listens to NVTX's memory functions, or if the tool refuses
 /// this heap: compute-sanitizer refuses each `layout`, and memory that is not of `cudaMalloc`. A tool may listen to
 /// these functions alone, and not to ranges. `unregister_heap` forgets the regions, too.
-/// @param is_heard  gets whether a tool listens; may be null
-memory_heap* register_heap(address_range all, heap_use use, const char* name, bool* is_heard = nullptr);
+memory_heap* register_heap(address_range all, heap_use use, const char* name);
 void unregister_heap(memory_heap* heap);
 /// Register regions of such a heap, and forget regions, which are named by their first byte. Nothing for null.
 void register_regions(memory_heap* heap, std::span<const address_range> regions);

@@ -41,9 +41,8 @@ void heap_ranges::wait_ends(std::uint32_t slot) {
     }
 }
 
-heap_memory_marks::heap_memory_marks(address_range all) : all_{all} {
-    heap_ = register_heap(all, heap_use::layout, "orchard heap", &is_heard_);
-}
+heap_memory_marks::heap_memory_marks(address_range all)
+    : all_{all}, heap_{register_heap(all, heap_use::layout, "orchard heap")}, is_heard_{heap_ != nullptr} {}
 
 heap_memory_marks::~heap_memory_marks() { unregister_heap(heap_); }
 
@@ -79,10 +78,7 @@ void heap_memory_marks::note(std::span<const event> events) {
     }
 }
 
-bool heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
-    if (!is_heard_) {
-        return true;
-    }
+void heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
     const std::scoped_lock lock(mutex_);
     // Another range, or no blocks before: a new heap, without regions.
     if (!has_blocks_ || accessible.at != accessible_.at || accessible.bytes != accessible_.bytes) {
@@ -111,7 +107,12 @@ bool heap_memory_marks::mark_blocks(address_range accessible, std::span<const ad
     unregister_regions(heap_, ended);
     register_regions(heap_, begun);
     blocks_ = std::move(now);
-    return heap_ != nullptr;
+}
+
+bool heap_memory_marks::takes_blocks(address_range part) {
+    memory_heap* const made = register_heap(part, heap_use::sub_allocator, "orchard blocks");
+    unregister_heap(made);
+    return made != nullptr;
 }
 
 void heap_memory_marks::mark_segments() {

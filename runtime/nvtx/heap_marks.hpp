@@ -57,14 +57,15 @@ public:
     heap_memory_marks(const heap_memory_marks&) = delete;
     heap_memory_marks& operator=(const heap_memory_marks&) = delete;
 
-    /// Returns true if a tool listens to memory.
+    /// Returns true if a tool listens to memory, and takes the segments as notes.
     [[nodiscard]] bool is_heard() const { return is_heard_; }
     /// Follows `grant` and `give_back`: each granted segment is a region, and each tail.
     void note(std::span<const event> events);
-    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told. Returns
-    /// false if the tool refuses this memory.
+    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told.
     /// @param accessible  the part of the range that kernels may access; contains all blocks
-    bool mark_blocks(address_range accessible, std::span<const address_range> blocks);
+    void mark_blocks(address_range accessible, std::span<const address_range> blocks);
+    /// Returns true if a tool takes live blocks in this memory, whether it takes segments or not. No blocks are marked.
+    static bool takes_blocks(address_range part);
     /// Registers the granted segments again.
     void mark_segments();
 
@@ -74,7 +75,7 @@ private:
     address_range all_;
     std::mutex mutex_;
     memory_heap* heap_ = nullptr;
-    bool is_heard_ = false;  ///< a tool listens to memory, even if it has refused `heap_`
+    bool is_heard_ = false;
     bool has_blocks_ = false;
     address_range accessible_{nullptr, 0};
     std::map<std::uint64_t, std::uint64_t> granted_;  ///< offset -> bytes, of segments and tails

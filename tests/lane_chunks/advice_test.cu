@@ -81,6 +81,9 @@ TEST_P(lane_chunks_advice, is_asked_of_the_host_although_the_device_has_memory) 
     if (!is_managed()) {
         GTEST_SKIP() << "the memory is not managed";
     }
+    options values = GetParam().values();
+    values.allow_oversubscription = true;  // so that `trim` discards memory
+    remake(values);
     const layout tiles = layout::interleaved(tile::k64);
     // Neither refills nor returns.
     const auto requests = [&] {
