@@ -214,8 +214,7 @@ public:
     }
 
     /// Moves the old edges to their places in `run`, which may be the old one, and writes the `n` new edges; a tile
-    /// without a row has none of either. All
-    /// threads of the team.
+    /// without a row has none of either. All threads of the team.
     template <class Team, class At, class Put>
     ORCHARD_FN static void add_edges(const Team& team, const row& old, std::uint64_t run, std::uint32_t n, const At& at,
                                      const Put& put) {

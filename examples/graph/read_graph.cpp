@@ -21,7 +21,9 @@
 
 namespace orchard::examples {
 
-absl::StatusOr<edge_list> read_graph(const std::string& path) {
+absl::StatusOr<edge_list> read_graph(const std::string& path) { return read_graph(path, is_metis_name(path)); }
+
+absl::StatusOr<edge_list> read_graph(const std::string& path, bool is_metis) {
     absl::StatusOr<line_reader> reader = line_reader::open(path);
     if (!reader.ok()) {
         return reader.status();
@@ -32,7 +34,7 @@ absl::StatusOr<edge_list> read_graph(const std::string& path) {
                                      : reader->status();
     }
     return is_matrix_market(*first) ? read_matrix_market(*reader, *first)
-           : is_metis_name(path)    ? read_metis(*reader, *first)
+           : is_metis               ? read_metis(*reader, *first)
                                     : read_edge_lines(*reader, *first);
 }
 

@@ -5,6 +5,7 @@
 /// The readers of the three text formats. `read_graph` opens the file, reads its first line and calls one of them; the
 /// first line is therefore an argument.
 
+#include <string>
 #include <string_view>
 
 #include <absl/status/statusor.h>
@@ -22,6 +23,9 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
 
 /// Returns true if a file of this name is in METIS's format: its ending is .metis or .metis.gz.
 bool is_metis_name(std::string_view path);
+
+/// Reads a graph as `read_graph` does, whatever its name says of METIS's format.
+absl::StatusOr<edge_list> read_graph(const std::string& path, bool is_metis);
 
 /// Reads a METIS file whose first line is `line`. Contract: `read_graph`.
 absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line);

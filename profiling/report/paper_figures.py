@@ -157,10 +157,10 @@ def stored(folder=ROOT / "profiling/results/paper"):
             document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
             data[name] = [dict(zip(document["columns"], row)) for row in document["rows"]]
         data["theorems"] = json.loads((folder / "theorems.json").read_text(encoding="utf-8"))
-        access = json.loads((ROOT / "profiling/results/access.json").read_text(encoding="utf-8"))
-        data["access"] = [row for row in access["rows"] if row["pattern"] == "dependent reads"]
-        for name in ("ranges", "sizes", "iterations", "scaling"):
-            data[f"h200_{name}"] = json.loads((ROOT / f"profiling/results/{name}.json").read_text(encoding="utf-8"))["rows"]
+        measured = {name: json.loads((ROOT / f"profiling/results/{name}.json").read_text(encoding="utf-8"))["rows"]
+                    for name in ("access", "ranges", "sizes", "iterations", "scaling")}
+        data["access"] = [row for row in measured.pop("access") if row["pattern"] == "dependent reads"]
+        data.update({f"h200_{name}": rows for name, rows in measured.items()})
     except OSError as error:
         raise Unusable(f"{error.filename}: {error.strerror}; --orchard makes it") from None
     except (ValueError, KeyError, TypeError) as error:

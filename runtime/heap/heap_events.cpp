@@ -134,14 +134,21 @@ absl::Status heap::impl::move(const std::vector<move_order>& orders) {
     return status;
 }
 
+/// Returns what tells tools of the heap's memory; null if no tool has been heard of.
+nvtx::heap_memory_marks* heap::impl::memory_marks() {
+    nvtx::heap_memory_marks* const marks = events_ ? events_->memory() : nullptr;
+    return marks != nullptr ? marks : late_marks_.get();
+}
+
 /// The quarantine is emptied first: its blocks are freed, and must not count as live, nor be read by a later free.
 absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
     if (!values.nvtx) {
         return 0;
     }
-    nvtx::heap_memory_marks* marks = events_ ? events_->memory() : nullptr;
-    // A tool may take live blocks alone: it is not heard of when the heap is made.
-    if ((marks == nullptr || !marks->is_heard()) &&
+    nvtx::heap_memory_marks* marks = memory_marks();
+    // A tool may take live blocks alone: it is not heard of when the heap is made. It is asked while it has none, since
+    // no memory is to be registered twice.
+    if ((marks == nullptr || !(marks->is_heard() || marks->has_blocks())) &&
         !nvtx::heap_memory_marks::takes_blocks({view.base, segment_bytes})) {
         const char* const tool = std::getenv("NVTX_INJECTION64_PATH");
         if (tool == nullptr || *tool == '\0') {
@@ -177,9 +184,8 @@ absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
         return status;
     }
     if (marks == nullptr) {
-        late_marks_ = late_marks_ ? std::move(late_marks_)
-                                  : std::make_unique<nvtx::heap_memory_marks>(
-                                        nvtx::address_range{view.base, std::uint64_t{view.segments} << segment_shift});
+        late_marks_ = std::make_unique<nvtx::heap_memory_marks>(
+            nvtx::address_range{view.base, std::uint64_t{view.segments} << segment_shift});
         marks = late_marks_.get();
     }
     marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks);
@@ -187,10 +193,8 @@ absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
 }
 
 void heap::impl::unmark_live_blocks() {
-    if (events_ && events_->memory() != nullptr) {
-        events_->memory()->mark_segments();
-    } else if (late_marks_) {
-        late_marks_->mark_segments();
+    if (nvtx::heap_memory_marks* const marks = memory_marks(); marks != nullptr) {
+        marks->mark_segments();
     }
 }
 

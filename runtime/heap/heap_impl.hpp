@@ -116,6 +116,7 @@ public:
         closed;  ///< the result of `heap::ref` if a published algorithm serves the heap; otherwise null pointers
 
 private:
+    nvtx::heap_memory_marks* memory_marks();
     friend struct heap_service_peer;
     /// As `make`, but throws if a thread cannot be started or the process is out of memory.
     static absl::StatusOr<std::unique_ptr<impl>> make_or_throw(const options& values, const supplied_memory& memory,

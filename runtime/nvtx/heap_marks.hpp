@@ -59,6 +59,11 @@ public:
 
     /// Returns true if a tool listens to memory, and takes the segments as notes.
     [[nodiscard]] bool is_heard() const { return is_heard_; }
+    /// Returns true from `mark_blocks` to `mark_segments`.
+    [[nodiscard]] bool has_blocks() {
+        const std::scoped_lock lock(mutex_);
+        return has_blocks_;
+    }
     /// Follows `grant` and `give_back`: each granted segment is a region, and each tail.
     void note(std::span<const event> events);
     /// Registers these blocks in place of the segments, or of the blocks before; only differences are told.

@@ -10,8 +10,6 @@
 #include <numeric>
 
 #include "examples/graph/host_graph.hpp"
-#include "examples/graph/line_reader.hpp"
-#include "examples/graph/read_graph.hpp"
 #include "examples/graph/text_formats.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -40,25 +38,9 @@ std::string gzipped(std::string_view text) {
     return packed;
 }
 
-/// Reads a file as `read_graph` does, or as if its name ended in .metis.
-absl::StatusOr<edge_list> read_as(const std::string& path, bool is_metis) {
-    if (!is_metis) {
-        return examples::read_graph(path);
-    }
-    absl::StatusOr<examples::line_reader> reader = examples::line_reader::open(path);
-    if (!reader.ok()) {
-        return reader.status();
-    }
-    const auto first = reader->next();
-    if (!first) {
-        return reader->status().ok() ? reader->file_error("is empty") : reader->status();
-    }
-    return examples::read_metis(*reader, *first);
-}
-
 absl::StatusOr<edge_list> read(const memory_file& file, std::string_view content, bool is_metis) {
     file.replace(content);
-    absl::StatusOr<edge_list> list = read_as(file.path(), is_metis);
+    absl::StatusOr<edge_list> list = examples::read_graph(file.path(), is_metis);
     if (!list.ok()) {
         const absl::Status& s = list.status();
         expect_clear(s);

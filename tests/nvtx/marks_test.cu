@@ -278,6 +278,14 @@ TEST_F(nvtx_marks, a_tool_that_refuses_layouts_gets_the_live_blocks) {
     EXPECT_EQ(*marked, 3u);
     EXPECT_EQ(only(record()).use, "sub_allocator");
     EXPECT_EQ(only(record()).regions.size(), 3u);
+    // Marked again, without a second heap over the first one's memory.
+    free_all({blocks[1]});
+    const std::size_t asked = nvtx_record::lines();
+    const auto left = heap_->mark_live_blocks();
+    ASSERT_TRUE(left.ok()) << left.status();
+    EXPECT_EQ(*left, 2u);
+    EXPECT_EQ(nvtx_record(asked).heaps.size(), 0u);
+    EXPECT_EQ(only(record()).regions.size(), 2u);
     heap_->unmark_live_blocks();
     EXPECT_TRUE(record().heaps.empty());
     // Nor does it take memory that it does not know.
@@ -288,7 +296,7 @@ TEST_F(nvtx_marks, a_tool_that_refuses_layouts_gets_the_live_blocks) {
     ASSERT_EQ(::unsetenv("NVTX_RECORDER_REFUSES"), 0);
     EXPECT_TRUE(heap_->mark_live_blocks().ok());
     heap_->unmark_live_blocks();
-    free_all(blocks);
+    free_all({blocks[0], blocks[2]});
 }
 
 TEST_F(nvtx_marks, the_quarantine_of_a_hardened_heap_is_not_live) {
