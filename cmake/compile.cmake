@@ -38,17 +38,17 @@ function(orchard_target name)
 endfunction()
 
 # What nearly every source of a target includes is parsed once for all of them. Sources still include what they need:
-# CI's stage build-cuda goes without (CMAKE_DISABLE_PRECOMPILE_HEADERS), and would not compile otherwise.
+# .ci/nightly builds without (CMAKE_DISABLE_PRECOMPILE_HEADERS), and would not compile otherwise.
 function(orchard_precompile name)
     list(TRANSFORM ARGN PREPEND "$<$<COMPILE_LANGUAGE:CXX>:" OUTPUT_VARIABLE headers)
     list(TRANSFORM headers APPEND ">")
     target_precompile_headers(${name} PRIVATE ${headers})
 endfunction()
 
-# Compiles the C++ sources of a target by groups of five in the same folder, which takes half the processor time: what
-# they include is parsed once, and what they instantiate is compiled once. Names in their unnamed namespaces must differ.
-# The compiler says where two of them do not; rename one of them. CI's stage build-cuda compiles each source alone
-# (ORCHARD_UNITE=OFF).
+# Compiles the sources of a target by groups in the same folder: those of C++ by five, which takes half the processor
+# time, those of CUDA by four, which takes a third. The headers are parsed once for a group, and the templates that its
+# sources have in common are compiled once. Names in their unnamed namespaces must differ. The compiler says where two of
+# them do not; rename one of them. .ci/nightly compiles each source alone (ORCHARD_UNITE=OFF).
 function(orchard_unite name)
     if(NOT ORCHARD_UNITE)
         return()
@@ -56,10 +56,22 @@ function(orchard_unite name)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     get_target_property(sources ${name} SOURCES)
     set(folders "")
+    set(kernel_folders "")
     foreach(source IN LISTS sources)
         cmake_path(GET source PARENT_PATH folder)
         string(REPLACE "${CMAKE_CURRENT_SOURCE_DIR}/" "" folder "${folder}")
         string(MAKE_C_IDENTIFIER "${folder}" key)
+        if(ORCHARD_HAS_CUDA AND source MATCHES "\\.cu$")
+            get_source_file_property(alone "${source}" SKIP_UNITY_BUILD_INCLUSION)
+            if(NOT alone)
+                if(NOT key IN_LIST kernel_folders)
+                    list(APPEND kernel_folders "${key}")
+                    set(kernels_${key} "")
+                endif()
+                list(APPEND kernels_${key} "${source}")
+            endif()
+            continue()
+        endif()
         list(APPEND folders "${key}")
         set(before ${folders})
         list(FILTER before INCLUDE REGEX "^${key}$")
@@ -67,6 +79,34 @@ function(orchard_unite name)
         math(EXPR group "(${count} - 1) / 5")
         set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${key}_${group}")
     endforeach()
+    foreach(key IN LISTS kernel_folders)
+        orchard_unite_kernels(${name} ${key} ${kernels_${key}})
+    endforeach()
+endfunction()
+
+# Replaces sources of CUDA in a target by files that include four of them each. CMake's own unity builds do so from
+# version 3.31 on.
+function(orchard_unite_kernels name key)
+    set(kernels ${ARGN})
+    list(LENGTH kernels count)
+    if(count EQUAL 1)
+        return()
+    endif()
+    get_target_property(sources ${name} SOURCES)
+    list(REMOVE_ITEM sources ${kernels})
+    set(group 0)
+    while(kernels)
+        list(SUBLIST kernels 0 4 some)
+        # From the root of the sources, so that a compiler's cache serves several checkouts.
+        list(TRANSFORM some REPLACE "^${CMAKE_CURRENT_SOURCE_DIR}/(.+)$" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
+        string(CONCAT lines ${lines})
+        set(united "${CMAKE_CURRENT_BINARY_DIR}/united/${name}/${key}_${group}.cu")
+        file(CONFIGURE OUTPUT "${united}" CONTENT "${lines}" @ONLY)
+        list(APPEND sources "${united}")
+        list(REMOVE_ITEM kernels ${some})
+        math(EXPR group "${group} + 1")
+    endwhile()
+    set_property(TARGET ${name} PROPERTY SOURCES ${sources})
 endfunction()
 
 # A program and a library that both link Orchard have a copy each, with heaps of its own. Without this, the functions of

@@ -45,6 +45,14 @@ list(REMOVE_ITEM command_sources ${injection_sources})
 set(unchanged_sources ${command_sources})
 list(FILTER unchanged_sources INCLUDE REGEX "/examples/unchanged/")
 list(FILTER command_sources EXCLUDE REGEX "/examples/unchanged/")
+# Each application has names like the others' (`rounds`, `step`), so that none is compiled with another.
+set(application_sources ${command_sources})
+list(FILTER application_sources INCLUDE REGEX "/profiling/uvm/applications/")
+# Their functions for host and device are also called with lambdas of the host, which nvcc allows with this option alone.
+# Nothing else may need it: users' sources are compiled without.
+set_source_files_properties(
+    ${application_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+                                      COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
 add_library(orchard_commands OBJECT ${command_sources} "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_commands)
 target_include_directories(orchard_commands PUBLIC "${CMAKE_CURRENT_BINARY_DIR}/generated")
@@ -55,14 +63,6 @@ if(ORCHARD_HAS_NCURSES)
 endif()
 orchard_precompile(orchard_commands <nlohmann/json.hpp> <runtime/heap/heap.hpp>)
 orchard_unite(orchard_commands)
-# Each application has names like the others' (`rounds`, `step`), so that none is compiled with another.
-set(application_sources ${command_sources})
-list(FILTER application_sources INCLUDE REGEX "/profiling/uvm/applications/")
-# Their functions for host and device are also called with lambdas of the host, which nvcc allows with this option alone.
-# Nothing else may need it: users' sources are compiled without.
-set_source_files_properties(
-    ${application_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
-                                      COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
 
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     add_executable(orchard runtime/cli/main.cpp)

@@ -118,7 +118,7 @@ if(NOT ORCHARD_HAS_CUDA)
     set(left_out "*/cuda*")
 endif()
 
-# What the tests are of: the subcommands with the library below them, or the library alone.
+# What tests may be of: the subcommands with the library below them, or the library alone.
 set(subject orchard_commands)
 if(ORCHARD_SANITIZE STREQUAL "thread")
     set(subject orchard_library)
@@ -129,19 +129,17 @@ if(TARGET orchard AND subject STREQUAL "orchard_commands")
     add_dependencies(orchard_tests orchard)
 endif()
 
-# Takes from a list of sources those that include or start subcommands, where these are not compiled.
-function(orchard_keep_subject name)
-    if(subject STREQUAL "orchard_commands")
-        return()
-    endif()
-    set(kept "")
-    foreach(source IN LISTS ${name})
-        file(STRINGS "${source}" outside REGEX "^#include \"(examples/|profiling/|runtime/cli/map/|.*command_line\\.hpp)" LIMIT_COUNT 1)
-        if(NOT outside)
-            list(APPEND kept "${source}")
+# Sets `result` to those of the files given that include or start subcommands.
+function(orchard_that_need_commands result)
+    set(found "")
+    foreach(file IN LISTS ARGN)
+        file(STRINGS "${file}" lines LIMIT_COUNT 1
+             REGEX "^#include \"(examples/|profiling/|runtime/cli/map/|.*command_line\\.hpp|.*run_command\\.hpp)")
+        if(lines)
+            list(APPEND found "${file}")
         endif()
     endforeach()
-    set(${name} "${kept}" PARENT_SCOPE)
+    set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
 # The thread sanitizer needs its shadow at fixed addresses, which strong address randomisation may take.
@@ -240,9 +238,24 @@ foreach(folder IN LISTS folders)
     orchard_sources(sources tests/${folder})
     list(FILTER sources EXCLUDE REGEX "/tests/nvtx/recorder/") # a library of its own
     list(FILTER sources EXCLUDE REGEX "/tests/profile/programs/") # below
-    orchard_keep_subject(sources)
+    # Tests of the library alone are built without the commands.
+    set(below ${subject})
+    if(below STREQUAL "orchard_commands")
+        file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/${folder}/*.hpp"
+             "${CMAKE_CURRENT_SOURCE_DIR}/tests/${folder}/*.cuh")
+        orchard_that_need_commands(with_commands ${sources} ${headers})
+        if(NOT with_commands)
+            set(below orchard_library)
+            if(folder STREQUAL "uvm_model")
+                list(APPEND below orchard_uvm_model)
+            endif()
+        endif()
+    else()
+        orchard_that_need_commands(with_commands ${sources})
+        list(REMOVE_ITEM sources ${with_commands})
+    endif()
     if(sources)
-        orchard_add_tests(${folder} "${sources}" ${subject} orchard_test_support)
+        orchard_add_tests(${folder} "${sources}" "${below}" orchard_test_support)
         target_precompile_headers(${folder}_tests REUSE_FROM orchard_test_headers)
         if(folder STREQUAL "properties")
             target_link_libraries(properties_tests PRIVATE rapidcheck)
