@@ -34,6 +34,21 @@ struct xmalloc_settings {
     std::uint64_t capacity = std::uint64_t{64} << 20;
 };
 
+namespace detail {
+
+/// Thread i gives the blocks of queue i back.
+template <class Ref>
+struct drain_queues {
+    Ref from;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() < from.buffers().all_queues()) {
+            from.buffers().drain(static_cast<std::uint32_t>(at.global_thread()));
+        }
+    }
+};
+
+}  // namespace detail
+
 /// Owns the queues of `xmalloc_ref`, which stand before a base allocator. Move-only; one thread of the host at a time.
 ///
 ///     auto fast = orchard::xmalloc<>::create(heap);                 // absl::StatusOr; before a heap of the program's
@@ -121,7 +136,8 @@ public:
     /// Gives the blocks of the queues back to the base. No kernel may use the allocator meanwhile. Blocks that a
     /// program holds stay allocated. Errors: those of a launch. Cost: a kernel.
     absl::Status drain() {
-        const auto done = simt::launch(on_, simt::grid_for(ref().buffers().all_queues(), 64), drain_queues{ref()});
+        const auto done =
+            simt::launch(on_, simt::grid_for(ref().buffers().all_queues(), 64), detail::drain_queues<ref_type>{ref()});
         return to_status(done);
     }
     /// Empties the queues. A heap that `create(on, ...)` made is replaced by an empty one: its blocks are gone, and
@@ -160,16 +176,6 @@ public:
 private:
     static constexpr std::uint32_t classes = device::buffer_classes::count;
     static constexpr std::uint32_t room = device::block_buffers<Base>::blocks_of_a_class;
-
-    /// Thread i gives the blocks of queue i back.
-    struct drain_queues {
-        ref_type from;
-        ORCHARD_FN void operator()(simt::thread_position at) const {
-            if (at.global_thread() < from.buffers().all_queues()) {
-                from.buffers().drain(static_cast<std::uint32_t>(at.global_thread()));
-            }
-        }
-    };
 
     xmalloc() = default;
 
