@@ -22,7 +22,7 @@ namespace orchard {
 /// The settings of a `kma`.
 struct kma_settings {
     std::uint64_t capacity = std::uint64_t{64} << 20;  ///< bytes, rounded down to whole superblocks
-    std::uint32_t superblock_bytes = 4096;             ///< a power of two, 1 KiB to 64 KiB; blocks are smaller by 20 B
+    std::uint32_t superblock_bytes = 4096;  ///< a power of two, 1 KiB to 64 KiB; the largest block has 32 less
 };
 
 namespace detail {
@@ -61,7 +61,7 @@ class kma {
 public:
     /// Returns an allocator all of whose memory is free, for kernels of `on`. Errors: InvalidArgument; those of
     /// `allocate_device_memory` and of a launch. Cost on CUDA: four `cudaMalloc`, which may wait for kernels; beside
-    /// the capacity 12 B for each superblock and 4 KiB; a kernel.
+    /// the capacity 12 B for each superblock and 2 KiB; a kernel.
     static absl::StatusOr<kma> create(const simt::executor& on, const kma_settings& settings = {}) {
         if (absl::Status s = check(settings); !s.ok()) {
             return s;

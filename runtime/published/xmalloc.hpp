@@ -55,15 +55,16 @@ struct drain_queues {
 ///     kernel<<<blocks, threads>>>(fast->ref());                     // ref.malloc(bytes), ref.free(p)
 ///
 /// Blocks of `ref` are freed by `ref` alone, and those of the base by the base. Up to 256 free blocks of each class
-/// stay in the queues: those of 64 KiB take 16 MiB, those of all classes 48 MiB. The kernels for a GPU are launched
+/// stay in the queues: those of 64 KiB take 16 MiB, those of all classes 56 MiB. The kernels for a GPU are launched
 /// here, so that the source that uses it is one for nvcc then.
 template <class Base = heap_ref, bool Coalesces = true>
 class xmalloc {
 public:
     using ref_type = xmalloc_ref<Base, Coalesces>;
+    static_assert(device::device_allocator<ref_type>);
 
     /// Returns queues, all empty, before the heap `before`, which must outlive them. Errors: InvalidArgument; those of
-    /// `device_array`. Cost on CUDA: two `cudaMalloc`, which may wait for kernels; 70 KiB of the device's memory.
+    /// `device_array`. Cost on CUDA: two `cudaMalloc`, which may wait for kernels; up to 92 KiB of the device's memory.
     static absl::StatusOr<xmalloc> create(
         const orchard::heap& before, const xmalloc_settings& settings = {}) requires std::is_same_v<Base, heap_ref> {
         return create_before(before.ref(), before.executor(), settings);

@@ -76,7 +76,7 @@ void full_queue(simulation& s) {
 
 /// A base allocator of four blocks of 96 B.
 struct four_blocks {
-    using block = std::array<simt::plain<std::uint32_t>, 24>;
+    using block = std::array<simt::plain<std::uint64_t>, 12>;
 
     simt::device_word<std::uint32_t>* taken = nullptr;
     block* blocks = nullptr;
@@ -110,15 +110,15 @@ void both_layers(simulation& s) {
         for (int round = 0; round < 2; ++round) {
             // Two lanes with 16 B need 80 B with their headers; a lane with more than 32 B is served alone.
             const std::uint32_t bytes = s.pick(3) == 0 ? 40 : 16;
-            auto* const words = static_cast<simt::plain<std::uint32_t>*>(from.malloc(bytes));
+            auto* const words = static_cast<simt::plain<std::uint64_t>*>(from.malloc(bytes));
             if (words == nullptr) {
                 continue;
             }
             s.own(words, bytes, "block");
-            for (std::uint32_t i = 0; i < bytes / 4; ++i) {
-                words[i].set(static_cast<std::uint32_t>(at.global_thread()) + 1);
+            for (std::uint32_t i = 0; i < bytes / 8; ++i) {
+                words[i].set(at.global_thread() + 1);
             }
-            for (std::uint32_t i = 0; i < bytes / 4; ++i) {
+            for (std::uint32_t i = 0; i < bytes / 8; ++i) {
                 s.check(words[i].get() == at.global_thread() + 1, "another lane wrote to an owned block");
             }
             s.disown(words);

@@ -67,32 +67,34 @@ public:
             return;
         }
         header* area = static_cast<header*>(p) - 1;
-        if (area->tag.get() == compartment_tag) {
-            area -= area->value.get();
+        std::uint64_t what = area->what.get();
+        if (what >> 32 == compartment_tag) {
+            area -= static_cast<std::uint32_t>(what);
             // Release: the caller's use of its block. Acquire: the use of all other blocks, before the area is free.
             if (area->count.template fetch_sub<simt::order::acq_rel>(1) != 1) {
                 return;
             }
+            what = area->what.get();
         }
-        buffers_.free(area, area->value.get());
+        buffers_.free(area, static_cast<std::uint32_t>(what));
     }
 
     /// Returns the queues, for the owner's kernels.
     [[nodiscard]] ORCHARD_INLINE const device::block_buffers<Base>& buffers() const { return buffers_; }
 
 private:
-    static constexpr std::uint32_t area_tag = 0xa9ea0001;
-    static constexpr std::uint32_t compartment_tag = 0xc09a0002;
+    static constexpr std::uint64_t area_tag = 0xa9ea0001;
+    static constexpr std::uint64_t compartment_tag = 0xc09a0002;
     static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 47;  ///< so that no sum wraps
 
     /// Before each block, and before each area. The thread that frees a block reads what the one wrote that allocated
     /// it; a program orders the two.
     struct alignas(16) header {
-        simt::plain<std::uint32_t> tag;
-        simt::plain<std::uint32_t> value;        ///< area: its size class; compartment: headers from the area to here
-        simt::device_word<std::uint32_t> count;  ///< area: compartments that are not free
-        simt::plain<std::uint32_t> unused;
+        simt::plain<std::uint64_t> what;         ///< tag << 32 | value: `area_tag` and the size class, or
+                                                 ///< `compartment_tag` and the number of headers from the area to here
+        simt::device_word<std::uint64_t> count;  ///< area of several blocks: those that are not free
     };
+    static ORCHARD_INLINE std::uint64_t pack(std::uint64_t tag, std::uint32_t value) { return tag << 32 | value; }
     static constexpr std::uint32_t header_bytes = 16;
     static_assert(sizeof(header) == header_bytes);
 
@@ -110,10 +112,9 @@ private:
             std::uint32_t size_class = 0;
             auto* const area = static_cast<header*>(buffers_.malloc((sum.all + 1) * header_bytes, &size_class));
             if (area != nullptr) {
-                area->tag.set(area_tag);
-                area->value.set(size_class);
+                area->what.set(pack(area_tag, size_class));
                 // Relaxed: `sync` orders it before the lanes' frees, and before those of threads that they order.
-                area->count.template store<simt::order::relaxed>(static_cast<std::uint32_t>(simt::popcount(group)));
+                area->count.template store<simt::order::relaxed>(static_cast<std::uint64_t>(simt::popcount(group)));
             }
             address = reinterpret_cast<std::uint64_t>(area);
         }
@@ -124,8 +125,7 @@ private:
         }
         const auto offset = static_cast<std::uint32_t>(1 + sum.before);
         header* const compartment = reinterpret_cast<header*>(address) + offset;
-        compartment->tag.set(compartment_tag);
-        compartment->value.set(offset);
+        compartment->what.set(pack(compartment_tag, offset));
         return compartment + 1;
     }
 
@@ -136,8 +136,7 @@ private:
         if (area == nullptr) {
             return nullptr;
         }
-        area->tag.set(area_tag);
-        area->value.set(size_class);
+        area->what.set(pack(area_tag, size_class));
         return area + 1;
     }
 
