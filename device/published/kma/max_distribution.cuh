@@ -33,8 +33,9 @@ struct max_distributed_array {
 inline constexpr std::uint64_t max_distributed_header = 16;
 
 /// Returns an array of `count` elements for each lane of the group that calls together, in any divergence; empty for 0
-/// elements, and for all lanes of the group if `from` has no block of that size. Elements are not initialised. Cost:
-/// one `malloc` of the lanes' number times the greatest count, and a reduction.
+/// elements, and for all lanes of the group if `from` has no block of that size. Elements are not initialised. Lanes
+/// that call together pass the same allocator. Cost: one `malloc` of the lanes' number times the greatest count, and a
+/// reduction.
 template <class T, class Allocator>
 ORCHARD_FN max_distributed_array<T> allocate_max_distributed(const Allocator& from, std::uint32_t count) {
     static_assert(alignof(T) <= 16, "blocks are aligned to 16 B");

@@ -66,8 +66,8 @@ public:
     /// it alone. Cost: `take` from a queue; `malloc` of the base if that one is empty.
     ///
     /// If the base has no memory, blocks may still lie in other queues. Then all queues of the class are looked at, and
-    /// at last all queues give their blocks back, and the base is asked once more. A block that another thread holds in
-    /// its hands meanwhile is missed.
+    /// at last all queues give their blocks back, and the base is asked once more; also for a request that is too large
+    /// for the base, which nothing here knows. A block that another thread holds in its hands meanwhile is missed.
     ORCHARD_FN void* malloc(std::uint64_t bytes, std::uint32_t* size_class) const {
         const std::uint32_t c = queues_ == 0 ? buffer_classes::none : buffer_classes::class_of(bytes);
         *size_class = c;
