@@ -169,12 +169,12 @@ TYPED_TEST(ouroboros_contract, ManyLanesAllocateAndFreeAtOnce) {
 }
 
 TYPED_TEST(ouroboros_contract, ScarceMemoryIsNeverGivenTwice) {
+    // Less than a tenth of what the lanes ask for; how many get null depends on the order in which they run.
     const auto m = this->make({.instances = {{.bytes = 40 << 10, .chunk_bytes = 512, .smallest_page = 64}}});
     auto wrong = *device_array<simt::device_word<std::uint32_t>>::create(this->on, 1);
     auto nulls = *device_array<simt::device_word<std::uint32_t>>::create(this->on, 1);
     this->launch(192, churn<TestFixture::which>{m.ref(), wrong.data(), nulls.data(), 512, 60});
     EXPECT_EQ(this->read(wrong), 0u);
-    EXPECT_GT(this->read(nulls), 0u) << "memory for all of them would need 192 * 3 * 64 B at least";
     (void)this->usage(m);
     if (this->with_chunks) {
         const std::vector<std::uint64_t> sizes(30, 512);
