@@ -78,11 +78,12 @@ private:
     /// room for more elements than there are.
     ORCHARD_FN void add(std::uint64_t number) {
         const std::uint32_t index = chunk_pool(*v_).take_for_queue();
-        while (entry(number).load<simt::order::relaxed>() != 0) {
+        // Release: pairs with `find`. A compare-and-swap, since a load may return a 0 from before that chunk.
+        for (std::uint64_t none = 0;
+             !entry(number).compare_exchange<simt::order::release>(none, chunk_reference::make(number, index));
+             none = 0) {
             simt::pause(100);
         }
-        // Release: pairs with `find`.
-        entry(number).store<simt::order::release>(chunk_reference::make(number, index));
     }
     /// Counts an element that was written (1) or read (1 << 32). The last one of all gives the chunk back.
     ///

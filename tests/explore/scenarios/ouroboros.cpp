@@ -18,22 +18,24 @@ namespace {
 namespace ring = device::ouroboros;
 using simt::order;
 
-/// The memory of an instance: chunks of 32 B, each two pages of 16 B, or one of 32 B, or 8 places of a queue.
+/// The memory of an instance: chunks of 32 B, each two pages of 16 B, or one of 32 B, or 8 places of a queue; or of 16
+/// B, a page or 4 places.
 struct tiny_instance {
-    static constexpr std::uint32_t chunk_log = 5;
-    static constexpr std::uint32_t class_count = 2;
+    static constexpr std::uint32_t most_classes = 2;
 
     std::vector<std::uint64_t> chunks;
     std::vector<ring::chunk_header> headers;
     std::vector<simt::device_word<std::uint64_t>> bits;
-    std::array<ring::class_words, class_count> classes{};
+    std::array<ring::class_words, most_classes> classes{};
     ring::pool_words pool{};
     std::array<simt::device_word<std::uint32_t>, 64> reuse{};
     std::array<simt::device_word<std::uint32_t>, 2 * 128> rings{};
     std::array<simt::device_word<std::uint64_t>, 2 * 32> directories{};
     ring::instance_view view;
 
-    tiny_instance(std::uint32_t chunk_count, ring::variant v, std::uint32_t trail)
+    /// @param directory_log  entries of each directory of VA
+    tiny_instance(std::uint32_t chunk_count, ring::variant v, std::uint32_t trail, std::uint32_t chunk_log = 5,
+                  std::uint32_t directory_log = 5)
         : chunks(chunk_count * 4), headers(chunk_count), bits(chunk_count) {
         view.chunks_at = reinterpret_cast<char*>(chunks.data());
         view.headers = headers.data();
@@ -46,18 +48,21 @@ struct tiny_instance {
         view.chunks = chunk_count;
         view.chunk_log = chunk_log;
         view.smallest_log = 4;
-        view.class_count = class_count;
+        view.class_count = chunk_log - 3;
         view.reuse_log = 6;
         view.trail = trail;
         // As runtime/published/ouroboros.hpp computes it, with more room in rings and directories.
         const std::uint32_t each = 2 + (ring::kind_of(v) == ring::queue_kind::linked_chunks ? trail : 0) +
                                    (ring::holds_chunks(v) ? (chunk_count + 7) / 8 : 0);
-        view.reserved = ring::kind_of(v) == ring::queue_kind::static_ring ? 0 : each * class_count;
-        for (std::uint32_t c = 0; c < class_count; ++c) {
+        view.reserved = ring::kind_of(v) == ring::queue_kind::static_ring ? 0 : each * view.class_count;
+        for (std::uint32_t c = 0; c < view.class_count; ++c) {
             const bool in_ring = ring::kind_of(v) == ring::queue_kind::static_ring;
-            view.layout[c] = {c * (in_ring ? 128u : 32u), in_ring ? 7u : 5u, chunk_count};
+            view.layout[c] = {c * (in_ring ? 128u : 32u), in_ring ? 7u : directory_log, chunk_count};
         }
-        pool.counts = simt::device_word<std::uint64_t>(std::uint64_t{view.reserved} << 32 | chunk_count);
+        count_free();
+    }
+    void count_free() {
+        pool.counts = simt::device_word<std::uint64_t>(std::uint64_t{view.reserved} << 32 | view.chunks);
     }
 };
 
@@ -99,7 +104,7 @@ void use(world& w, const ring::ouroboros_ref<V>& heap, bool scarce) {
 /// Checks that chunks and pages add up, when no lane is at work and no block is in use.
 template <ring::variant V>
 void check_sums(world& w, const tiny_instance& t) {
-    std::array<std::uint32_t, tiny_instance::class_count> pages{};
+    std::array<std::uint32_t, tiny_instance::most_classes> pages{};
     std::uint32_t used = 0;
     for (const ring::chunk_header& h : t.headers) {
         const std::uint64_t s = h.state.load<order::relaxed>();
@@ -166,6 +171,88 @@ void run_ouroboros(world& w) {
         run_variant<ring::variant::vl_pages>, run_variant<ring::variant::vl_chunks>};
     variants[w.s.pick(variants.size())](w);
 }
+
+/// Takes a chunk of the pool, writes all of its words, and gives it back.
+void use_chunk(world& w, const tiny_instance& t) {
+    ring::chunk_pool pool(t.view);
+    if (!pool.claim(0)) {
+        return;
+    }
+    const std::uint32_t index = pool.take();
+    ring::set_state(t.view.headers[index], ring::chunk_role::pages);
+    auto* const words = reinterpret_cast<simt::plain<std::uint32_t>*>(t.view.chunk_at(index));
+    w.s.own(words, 16, "a chunk");
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        words[i].set(index + 1000);
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        w.s.check(words[i].get() == index + 1000, "a chunk has changed");
+    }
+    w.s.disown(words);
+    ring::set_state(t.view.headers[index], ring::chunk_role::none);
+    pool.give(index);
+}
+
+/// Each lane puts a number into the queue, then takes one. Chunks have four places, and few are free.
+template <ring::variant V>
+void run_queue(world& w) {
+    std::uint32_t lanes = 0;
+    for (const auto& block : w.size.blocks) {
+        for (const int n : block) {
+            lanes += static_cast<std::uint32_t>(n);
+        }
+    }
+    const std::uint32_t trail = w.s.pick(3);
+    const std::uint32_t reserved = (lanes + 3) / 4 + 2 + trail;
+    tiny_instance t(reserved + 1 + w.s.pick(2), V, trail, 4, 2);
+    t.view.reserved = reserved;
+    t.count_free();
+    w.s.name_words(t.headers.data(), t.headers.size() * sizeof(ring::chunk_header), "headers", 8);
+    w.s.name_words(t.classes.data(), sizeof(t.classes), "classes", 8);
+    w.s.name_words(&t.pool, sizeof(t.pool), "pool", 8);
+    w.s.name_words(t.chunks.data(), t.chunks.size() * 8, "chunks", 4);
+    w.s.name_words(t.directories.data(), sizeof(t.directories), "directories", 8);
+    w.s.add_kernel({{1}}, [&](simt::thread_position at) { ring::start_queues<V>{&t.view}(at); });
+    if (!w.s.run()) {
+        return;
+    }
+    std::uint32_t last = 0;
+    std::vector<int> seen(lanes * static_cast<std::uint32_t>(w.size.operations) + 1, 0);
+    w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
+        ring::counted_queue queue(t.classes[0].queue, ring::storage_of<ring::kind_of(V)>(t.view, 0));
+        for (int i = 0; i < w.size.operations; ++i) {
+            queue.put(++last);
+            if (w.s.pick(3) == 0) {
+                use_chunk(w, t);
+            }
+            const std::uint32_t got = queue.take();
+            w.s.check(got != 0 && got < seen.size() && ++seen[got] == 1, "a number that was not put, or twice");
+        }
+    });
+    if (!w.s.run()) {
+        return;
+    }
+    std::uint32_t of_queues = 0;
+    for (const ring::chunk_header& h : t.headers) {
+        of_queues += ring::chunk_state::role(h.state.load<order::relaxed>()) == ring::chunk_role::queue ? 1 : 0;
+    }
+    w.s.check(ring::chunk_pool(t.view).free_now() + of_queues == t.view.chunks, "a chunk is lost");
+    w.s.check(of_queues <= 2 + trail, "chunks of the queue are kept");
+}
+
+void run_ouroboros_queues(world& w) {
+    if (w.s.pick(2) == 0) {
+        run_queue<ring::variant::va_pages>(w);
+    } else {
+        run_queue<ring::variant::vl_pages>(w);
+    }
+}
+
+const registrar ouroboros_queues_scenario{
+    {"ouroboros_queues",
+     "Numbers pass through queues of tiny chunks, which lanes use for themselves meanwhile.",
+     {{{3, 2}, {3}}, 5},
+     run_ouroboros_queues}};
 
 const registrar ouroboros_scenario{{"ouroboros",
                                     "Blocks by each variant of Ouroboros; chunks become pages and queues in turn.",
