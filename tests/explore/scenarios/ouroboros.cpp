@@ -193,7 +193,8 @@ void use_chunk(world& w, const tiny_instance& t) {
     pool.give(index);
 }
 
-/// Each lane puts a number into the queue, then takes one. Chunks have four places, and few are free.
+/// Each lane puts a number into one of two queues, then takes one from there. Chunks have four places, few are free,
+/// and they go from queue to queue.
 template <ring::variant V>
 void run_queue(world& w) {
     std::uint32_t lanes = 0;
@@ -203,8 +204,10 @@ void run_queue(world& w) {
         }
     }
     const std::uint32_t trail = w.s.pick(3);
-    const std::uint32_t reserved = (lanes + 3) / 4 + 2 + trail;
+    const std::uint32_t reserved = 2 * ((lanes + 3) / 4 + 2 + trail);
     tiny_instance t(reserved + 1 + w.s.pick(2), V, trail, 4, 2);
+    t.view.class_count = 2;
+    t.view.layout[1] = {32, t.view.layout[0].log, t.view.chunks};
     t.view.reserved = reserved;
     t.count_free();
     w.s.name_words(t.headers.data(), t.headers.size() * sizeof(ring::chunk_header), "headers", 8);
@@ -212,15 +215,16 @@ void run_queue(world& w) {
     w.s.name_words(&t.pool, sizeof(t.pool), "pool", 8);
     w.s.name_words(t.chunks.data(), t.chunks.size() * 8, "chunks", 4);
     w.s.name_words(t.directories.data(), sizeof(t.directories), "directories", 8);
-    w.s.add_kernel({{1}}, [&](simt::thread_position at) { ring::start_queues<V>{&t.view}(at); });
+    w.s.add_kernel({{2}}, [&](simt::thread_position at) { ring::start_queues<V>{&t.view}(at); });
     if (!w.s.run()) {
         return;
     }
     std::uint32_t last = 0;
     std::vector<int> seen(lanes * static_cast<std::uint32_t>(w.size.operations) + 1, 0);
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
-        ring::counted_queue queue(t.classes[0].queue, ring::storage_of<ring::kind_of(V)>(t.view, 0));
         for (int i = 0; i < w.size.operations; ++i) {
+            const std::uint32_t c = w.s.pick(2);
+            ring::counted_queue queue(t.classes[c].queue, ring::storage_of<ring::kind_of(V)>(t.view, c));
             queue.put(++last);
             if (w.s.pick(3) == 0) {
                 use_chunk(w, t);
@@ -237,7 +241,7 @@ void run_queue(world& w) {
         of_queues += ring::chunk_state::role(h.state.load<order::relaxed>()) == ring::chunk_role::queue ? 1 : 0;
     }
     w.s.check(ring::chunk_pool(t.view).free_now() + of_queues == t.view.chunks, "a chunk is lost");
-    w.s.check(of_queues <= 2 + trail, "chunks of the queue are kept");
+    w.s.check(of_queues <= 2 * (2 + trail), "chunks of the queues are kept");
 }
 
 void run_ouroboros_queues(world& w) {
@@ -251,7 +255,7 @@ void run_ouroboros_queues(world& w) {
 const registrar ouroboros_queues_scenario{
     {"ouroboros_queues",
      "Numbers pass through queues of tiny chunks, which lanes use for themselves meanwhile.",
-     {{{3, 2}, {3}}, 5},
+     {{{3, 2}, {3}}, 6},
      run_ouroboros_queues}};
 
 const registrar ouroboros_scenario{{"ouroboros",
