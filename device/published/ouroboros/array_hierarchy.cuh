@@ -93,7 +93,7 @@ private:
         // Release: this lane's access to its place; acquire: those of the others, before the chunk is used again.
         const std::uint64_t before = v_->headers[index].counts.fetch_add<simt::order::acq_rel>(what);
         if (before + what == (places() << 32 | places())) {
-            // Relaxed: nobody looks for this chunk any more.
+            // Relaxed: no lane looks for this chunk any more.
             entry(number).store<simt::order::relaxed>(0);
             chunk_pool(*v_).give_from_queue(index);
         }

@@ -195,7 +195,7 @@ private:
         const std::uint32_t pages = v_->pages(page_class);
         std::uint64_t s = state(index).template load<simt::order::relaxed>();
         if (pages == 1) {
-            // Nobody else can claim the only page. Acquire and release: as below.
+            // No other lane can claim the only page. Acquire and release: as below.
             while (!state(index).template compare_exchange<simt::order::acq_rel>(
                 s, chunk_state::of(s, chunk_role::none))) {
             }
@@ -223,7 +223,7 @@ private:
             return;
         }
         if (!words(c).pages.try_take(pages)) {
-            // Lanes to which pages are promised may find them elsewhere; nobody would look at this chunk again.
+            // Lanes to which pages are promised may find them elsewhere; no lane would look at this chunk again.
             v_->pool->left_full.template store<simt::order::relaxed>(1);
             return;
         }
