@@ -27,7 +27,9 @@ using nlohmann::ordered_json;
 
 struct graph_arguments {
     std::string input = "rmat:10";
+    std::string then;  ///< the second version; empty: none
     graph_options run;
+    bool updates_given = false;
     edge_order order = edge_order::uniform;
     std::string analyses = "all";
     bool capacity_given = false;
@@ -77,6 +79,11 @@ std::vector<check> checks_of(const graph_result& r) {
          absl::StrFormat("%d; %d took another number of edges than the host's set, %d directions found no memory",
                          r.batches.size(), r.wrong_counts, r.left)},
         {"edges", r.wrong_edges == 0, absl::StrFormat("%d comparisons differ from the host's rows", r.wrong_edges)}};
+    if (r.second) {
+        all.push_back({"second version", r.second->equal,
+                       absl::StrFormat("%d edges added, %d removed; the rows are%s those of the second graph",
+                                       r.second->added, r.second->removed, r.second->equal ? "" : " not")});
+    }
     for (const graph_analysis_row& row : r.analyses) {
         all.push_back({std::string(name_of(row.what)), row.wrong == 0 && row.times != 0,
                        row.wrong == 0
@@ -87,18 +94,50 @@ std::vector<check> checks_of(const graph_result& r) {
     return all;
 }
 
+/// The graph, and how many vertices and edges it has together with its second version.
+struct graph_input {
+    edge_list graph;
+    std::uint32_t vertices = 0;
+    std::uint64_t most_edges = 0;
+};
+
+/// Reads or makes the graph and its second version, whose edges are put into `a.run`.
+absl::StatusOr<graph_input> input_of(graph_arguments& a) {
+    auto graph = graph_of(a.input, a.run.seed);
+    if (!graph.ok()) {
+        return graph.status();
+    }
+    if (graph->edges.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("graph \"", a.input, "\" has no edges; give one that has"));
+    }
+    graph_input in{*std::move(graph)};
+    in.vertices = in.graph.vertices;
+    in.most_edges = in.graph.edges.size();
+    if (!a.then.empty()) {
+        if (a.updates_given) {
+            return absl::InvalidArgumentError("--then says what the updates are; leave out --updates");
+        }
+        auto second = graph_of(a.then, a.run.seed);
+        if (!second.ok()) {
+            return second.status();
+        }
+        a.run.mode = update_mode::then;
+        in.vertices = std::max(in.vertices, second->vertices);
+        in.most_edges += second->edges.size();
+        a.run.second = std::move(second->edges);
+    }
+    return in;
+}
+
 absl::StatusOr<graph_report> execute(graph_arguments& a) {
     const auto which = chosen(a.analyses);
     if (!which.ok()) {
         return which.status();
     }
     a.run.chosen = *which;
-    const auto graph = graph_of(a.input, a.run.seed);
-    if (!graph.ok()) {
-        return graph.status();
-    }
-    if (graph->edges.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("graph \"", a.input, "\" has no edges; give one that has"));
+    const auto input = input_of(a);
+    if (!input.ok()) {
+        return input.status();
     }
     graph_report report;
     const auto device = choose_device(a.heap.device);
@@ -106,17 +145,17 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
         return device.status();
     }
     report.device = *device;
-    report.vertices = graph->vertices;
-    report.edges = graph->edges.size();
+    report.vertices = input->vertices;
+    report.edges = input->graph.edges.size();
     if (!a.capacity_given) {
-        a.heap.capacity = capacity_for(graph->vertices, graph->edges.size());
+        a.heap.capacity = capacity_for(input->vertices, input->most_edges);
     }
     auto h = command_line::create_heap(a.heap);
     if (!h.ok()) {
         return h.status();
     }
     command_line::progress bar(!a.quiet);
-    auto result = run_graph(*h, graph->vertices, ordered(*graph, a.order, a.run.seed), a.run, bar);
+    auto result = run_graph(*h, input->vertices, ordered(input->graph, a.order, a.run.seed), a.run, bar);
     if (!result.ok()) {
         return result.status();
     }
@@ -207,16 +246,21 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                         {"graph_us", row.graph_us},
                         {"csr_us", row.csr_us}});
     }
-    return {{"graph", a.input},
-            {"vertices", r.vertices},
-            {"edges", r.edges},
-            {"batch", a.run.batch},
-            {"bytes_per_edge", r.result.bytes_per_edge},
-            {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
-            {"degrees", r.result.degrees},
-            {"batches", std::move(batches)},
-            {"analyses", std::move(rows)},
-            {"statistics", command_line::json_of(r.result.at_end)}};
+    ordered_json document{{"graph", a.input},
+                          {"vertices", r.vertices},
+                          {"edges", r.edges},
+                          {"batch", a.run.batch},
+                          {"bytes_per_edge", r.result.bytes_per_edge},
+                          {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
+                          {"degrees", r.result.degrees},
+                          {"batches", std::move(batches)},
+                          {"analyses", std::move(rows)},
+                          {"statistics", command_line::json_of(r.result.at_end)}};
+    if (r.result.second) {
+        document["then"] = {
+            {"graph", a.then}, {"added", r.result.second->added}, {"removed", r.result.second->removed}};
+    }
+    return document;
 }
 
 void declare(CLI::App& app, graph_arguments& a) {
@@ -239,6 +283,10 @@ void declare(CLI::App& app, graph_arguments& a) {
            "add each again; pressure: edges of 1,000 vertices come and go")
         ->transform(CLI::CheckedTransformer(modes).description(""))
         ->type_name("build|window|reinsert|pressure");
+    app.add_option(
+           "--then", a.then,
+           "A second version of the graph: after all of the first, what is new is added and what is gone removed")
+        ->type_name("GRAPH");
     app.add_option("--window", a.run.window, "Batches that are there at once, with --updates window (1 to 1,000,000)")
         ->type_name("N")
         ->capture_default_str()
@@ -261,7 +309,10 @@ void declare(CLI::App& app, graph_arguments& a) {
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);
     app.footer("Unless given, the capacity is what the graph needs, and 1 GiB at least.");
-    app.parse_complete_callback([&app, &a] { a.capacity_given = given_options(app).contains("capacity"); });
+    app.parse_complete_callback([&app, &a] {
+        a.capacity_given = given_options(app).contains("capacity");
+        a.updates_given = app.count("--updates") != 0;
+    });
 }
 
 command_line::subcommand graph_command() {

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "examples/dynamic_graph/analysis_runner.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/graph/host_graph.hpp"
@@ -31,15 +32,38 @@ struct planned_batch {
     std::vector<edge> edges;
 };
 
-std::vector<planned_batch> plan(std::uint32_t vertices, const std::vector<edge>& edges, const graph_options& o) {
+/// Returns the parts of `edges`, of a batch's size at most.
+std::vector<std::vector<edge>> parts_of(const std::vector<edge>& edges, std::uint64_t batch) {
     std::vector<std::vector<edge>> parts;
-    for (std::uint64_t first = 0; first < edges.size(); first += o.batch) {
+    for (std::uint64_t first = 0; first < edges.size(); first += batch) {
         const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
-        parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(std::min(o.batch, edges.size() - first)));
+        parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(std::min(batch, edges.size() - first)));
     }
+    return parts;
+}
+
+/// What a second version of a graph has more than the first, and what it lacks.
+struct version_difference {
+    std::vector<edge> added;
+    std::vector<edge> removed;
+};
+
+version_difference difference_of(std::vector<edge> first, const std::vector<edge>& second) {
+    std::ranges::sort(first);
+    version_difference d;
+    std::ranges::set_difference(second, first, std::back_inserter(d.added));
+    std::ranges::set_difference(first, second, std::back_inserter(d.removed));
+    return d;
+}
+
+/// Errors: InvalidArgument if the second version needs more batches than there may be.
+absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const std::vector<edge>& edges,
+                                                const version_difference& change, const graph_options& o) {
+    const std::vector<std::vector<edge>> parts = parts_of(edges, o.batch);
     std::vector<planned_batch> all;
+    std::uint64_t planned = 0;
     const auto add = [&](bool adds, const std::vector<edge>& part) {
-        if (all.size() < o.most_batches) {
+        if (++planned <= o.most_batches) {
             all.push_back({adds, part});
         }
     };
@@ -70,6 +94,19 @@ std::vector<planned_batch> plan(std::uint32_t vertices, const std::vector<edge>&
                 add(false, part);
             }
             break;
+        case update_mode::then:
+            for (const auto& part : parts_of(change.added, o.batch)) {
+                add(true, part);
+            }
+            for (const auto& part : parts_of(change.removed, o.batch)) {
+                add(false, part);
+            }
+            if (planned > o.most_batches) {
+                return absl::InvalidArgumentError(
+                    absl::StrFormat("the second version needs %d batches, and --batches is %d; raise it, or --batch",
+                                    planned, o.most_batches));
+            }
+            break;
     }
     return all;
 }
@@ -83,7 +120,8 @@ public:
         }
     }
 
-    absl::StatusOr<graph_result> run(const std::vector<planned_batch>& batches, command_line::progress& bar) {
+    absl::StatusOr<graph_result> run(const std::vector<planned_batch>& batches, const version_difference& change,
+                                     command_line::progress& bar) {
         absl::Status s = graph_.reserve_vertices(vertices_);
         s.Update(s.ok() ? prepare() : s);
         std::uint64_t total = 0;
@@ -100,6 +138,9 @@ public:
             bar.add(batches[i].edges.size());
         }
         bar.clear();
+        if (s.ok() && options_.mode == update_mode::then) {
+            s.Update(compare_second(change));
+        }
         if (!s.ok()) {
             return s;
         }
@@ -189,27 +230,51 @@ private:
         }
     }
 
+    /// Returns the rows that the graph must have if these, which ascend, are its edges.
+    [[nodiscard]] absl::StatusOr<host_graph> rows_of(const std::vector<edge>& edges) const {
+        edge_list list;
+        list.vertices = vertices_;
+        list.edges = edges;
+        return make_host_graph(list);
+    }
+    /// Returns whether rows on the device are those of a graph on the host.
+    static absl::StatusOr<bool> are_equal(const csr_graph<>& csr, const host_graph& host) {
+        std::vector<std::uint64_t> offsets(csr.offsets.size());
+        std::vector<std::uint32_t> targets(csr.targets.size());
+        absl::Status s = csr.offsets.download(offsets);
+        s.Update(csr.targets.download(targets));
+        return s.ok() ? absl::StatusOr<bool>(offsets == host.offsets && targets == host.neighbours) : s;
+    }
+
+    /// Compares the graph with the second version, which the host's set has no part in.
+    absl::Status compare_second(const version_difference& change) {
+        const auto csr = graph_.to_csr();
+        const auto host = rows_of(options_.second);
+        if (!csr.ok() || !host.ok()) {
+            return csr.ok() ? host.status() : csr.status();
+        }
+        const auto equal = are_equal(*csr, *host);
+        if (equal.ok()) {
+            result_.second = second_version_row{change.added.size(), change.removed.size(), *equal};
+        }
+        return equal.status();
+    }
+
     /// Compares the graph's edges with the host's, and then the analyses.
     absl::Status compare() {
         auto csr = graph_.to_csr();
         if (!csr.ok()) {
             return csr.status();
         }
-        edge_list list;
-        list.vertices = vertices_;
-        list.edges = edges_;
-        const auto host = make_host_graph(list);
+        const auto host = rows_of(edges_);
         if (!host.ok()) {
             return host.status();
         }
-        std::vector<std::uint64_t> offsets(csr->offsets.size());
-        std::vector<std::uint32_t> targets(csr->targets.size());
-        absl::Status s = csr->offsets.download(offsets);
-        s.Update(csr->targets.download(targets));
-        if (!s.ok()) {
-            return s;
+        const auto equal = are_equal(*csr, *host);
+        if (!equal.ok()) {
+            return equal.status();
         }
-        if (offsets != host->offsets || targets != host->neighbours) {
+        if (!*equal) {
             ++result_.wrong_edges;
             return absl::OkStatus();  // the analyses would compare different graphs
         }
@@ -256,10 +321,16 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
     if (vertices == 0 || edges.empty()) {
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
     }
+    const version_difference change =
+        options.mode == update_mode::then ? difference_of(edges, options.second) : version_difference{};
+    const auto batches = plan(vertices, edges, change, options);
+    if (!batches.ok()) {
+        return batches.status();
+    }
     // The graph ends with the run, and has then given back what it had.
     auto result = [&]() -> absl::StatusOr<graph_result> {
         auto g = orchard::graph<>::create(h);
-        return g.ok() ? graph_run(h, *std::move(g), vertices, options).run(plan(vertices, edges, options), bar)
+        return g.ok() ? graph_run(h, *std::move(g), vertices, options).run(*batches, change, bar)
                       : absl::StatusOr<graph_result>(g.status());
     }();
     if (!result.ok()) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "examples/dynamic_graph/graph_inputs.hpp"
@@ -30,7 +31,8 @@ std::vector<analysis> all_analyses() {
 
 class changing_graph : public test::on_each_device {
 protected:
-    void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20) {
+    void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20,
+             std::vector<edge> second = {}) {
         options o;
         o.device = GetParam();
         o.capacity = capacity;
@@ -45,6 +47,7 @@ protected:
         how.mode = mode;
         how.window = 2;
         how.chosen = chosen_;
+        how.second = std::move(second);
         command_line::progress bar(false);
         auto done = run_graph(*h, graph->vertices, ordered(*graph, edge_order::uniform, 3), how, bar);
         ASSERT_TRUE(done.ok()) << done.status();
@@ -84,6 +87,30 @@ TEST_P(changing_graph, whose_edges_go_and_come_again) {
 TEST_P(changing_graph, with_many_edges_of_few_vertices) {
     ASSERT_NO_FATAL_FAILURE(run("grid:12x11,20", update_mode::pressure, 300));
     expect_right();
+}
+TEST_P(changing_graph, becomes_its_second_version) {
+    const auto first = graph_of("er:90,400", 3);
+    std::vector<edge> second;
+    for (std::size_t i = 0; i < first->edges.size(); ++i) {
+        if (i % 5 != 0) {
+            second.push_back(first->edges[i]);
+        }
+    }
+    const std::uint64_t kept = second.size();
+    const auto other = graph_of("er:90,60", 4);
+    for (const edge& e : other->edges) {
+        if (!std::ranges::binary_search(first->edges, e)) {
+            second.push_back(e);
+        }
+    }
+    std::ranges::sort(second);
+    ASSERT_NO_FATAL_FAILURE(run("er:90,400", update_mode::then, 100, 256 << 20, second));
+    expect_right();
+    ASSERT_TRUE(result_.second.has_value());
+    EXPECT_TRUE(result_.second->equal);
+    EXPECT_EQ(result_.second->added, second.size() - kept);
+    EXPECT_EQ(result_.second->removed, first->edges.size() - kept);
+    EXPECT_EQ(result_.batches.back().edges, 2 * second.size());
 }
 TEST_P(changing_graph, that_finds_no_memory_says_so_and_stays_valid) {
     chosen_ = {};
@@ -190,12 +217,40 @@ TEST(graph_command, prints_batches_degrees_and_checks) {
     EXPECT_THAT(text, testing::Not(HasSubstr("pagerank")));
 }
 
+// The counts of examples/data/README.md; what the file without its direction has.
+TEST(package_graphs, differ_by_what_the_updates_of_debian_changed) {
+    const std::string folder = ORCHARD_SOURCE_DIR "/examples/data/debian12-";
+    const auto release = read_graph(folder + "release.mtx.gz");
+    const auto updates = read_graph(folder + "updates.mtx.gz");
+    ASSERT_TRUE(release.ok() && updates.ok()) << release.status() << updates.status();
+    EXPECT_EQ(release->vertices, 63'538u);
+    EXPECT_EQ(updates->vertices, release->vertices);
+    std::vector<edge> both;
+    std::ranges::set_intersection(release->edges, updates->edges, std::back_inserter(both));
+    EXPECT_EQ(release->entries, 299'188u);
+    EXPECT_EQ(updates->entries, 299'475u);
+    EXPECT_EQ(release->edges.size() - both.size(), 183u);
+    EXPECT_EQ(updates->edges.size() - both.size(), 468u);
+}
+
+TEST(graph_command, applies_the_updates_of_debian) {
+    const std::string folder = ORCHARD_SOURCE_DIR "/examples/data/debian12-";
+    const auto [code, text] =
+        test::run_emulated("graph", {folder + "release.mtx.gz", "--then", folder + "updates.mtx.gz", "--batch",
+                                     "1000000", "--analyses", "none", "--quiet"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("468 edges added, 183 removed; the rows are those of the second graph"));
+}
+
 TEST(graph_command, refuses_what_makes_no_sense) {
     test::expect_refused("graph", {{"rmat:99"},
                                    {"rmat:5", "--analyses", "bfs,other"},
                                    {"rmat:5", "--batch", "0"},
                                    {"rmat:5", "--updates", "sometimes"},
                                    {"rmat:5", "--order", "x"},
+                                   {"rmat:5", "--then", "rmat:0"},
+                                   {"rmat:5", "--then", "rmat:6", "--updates", "window"},
+                                   {"rmat:5", "--then", "rmat:6", "--batch", "9", "--batches", "3"},
                                    {"grid:1x1,0"},
                                    {"/nonexistent"}});
 }
