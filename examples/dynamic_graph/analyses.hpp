@@ -27,18 +27,20 @@ inline constexpr double rank_damping = 0.85;
 
 /// The result of one analysis; only the part that it has is filled.
 struct analysis_result {
-    std::vector<std::uint32_t> words;  ///< distances (0x7fffffff: not reached), labels, cores
-    std::vector<double> ranks;
-    std::uint64_t count = 0;  ///< triangles
+    std::vector<std::uint32_t> words;  ///< levels (0x7fffffff: not reached), labels, cores
+    std::vector<double> values;        ///< ranks; lengths of paths (infinite: not reached)
+    std::uint64_t count = 0;           ///< triangles
     double kernel_us = 0;
 };
 
 /// Returns the result on the host. BFS, shortest paths, PageRank, components, cores by Boost.Graph; triangles by
 /// merging sorted rows. BFS and shortest paths begin at `source`.
-analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source);
+/// @param weights  of the edges in the order of `graph.neighbours`; none: `weight_of` the ends
+analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source,
+                                std::span<const double> weights = {});
 
-/// Returns what differs between two results, empty if nothing does. Labels are compared as a partition of the
-/// vertices; ranks to a part in 10^9.
+/// Returns what differs between two results, empty if nothing does. Ranks are compared to a part in 10^9, the others
+/// exactly.
 std::string difference(analysis what, const analysis_result& found, const analysis_result& right);
 
 }  // namespace orchard::examples

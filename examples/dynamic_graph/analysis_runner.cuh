@@ -42,8 +42,11 @@ public:
             case analysis::kcore: s.Update(cores(rows)); break;
         }
         if (what == analysis::pagerank) {
-            r.ranks.resize(vertices_);
-            s.Update(s.ok() ? rank_.download(r.ranks) : s);
+            r.values.resize(vertices_);
+            s.Update(s.ok() ? rank_.download(r.values) : s);
+        } else if (what == analysis::sssp) {
+            r.values.resize(vertices_);
+            s.Update(s.ok() ? copy_to_host(on_, r.values.data(), length_.data(), r.values.size() * sizeof(double)) : s);
         } else if (what != analysis::triangles) {
             r.words.resize(vertices_);
             s.Update(s.ok() ? copy_to_host(on_, r.words.data(), first_.data(), r.words.size() * sizeof(std::uint32_t))
@@ -60,7 +63,7 @@ private:
         absl::Status status;
         status.Update(make(on_, vertices_, first_));
         status.Update(make(on_, vertices_, second_));
-        status.Update(make(on_, vertices_, third_));
+        status.Update(make(on_, vertices_, length_));
         status.Update(make(on_, vertices_, rank_));
         status.Update(make(on_, vertices_, share_));
         status.Update(make(on_, 1, changed_));
@@ -110,15 +113,14 @@ private:
 
     template <class Rows>
     absl::Status paths(const Rows& rows, std::uint32_t source) {
-        absl::Status s = fill(first_, unreached);
-        s.Update(s.ok() ? set(first_, source, 0) : s);
-        device_array<word32>* active = &second_;
-        device_array<word32>* next = &third_;
+        absl::Status s = launch(fill_lengths{vertices_, length_.data(), source});
+        device_array<word32>* active = &first_;
+        device_array<word32>* next = &second_;
         s.Update(active->zero());
         s.Update(s.ok() ? set(*active, source, 1) : s);
         s.Update(s.ok() ? repeat([&] {
             absl::Status done = next->zero();
-            done.Update(over(rows, path_work{first_.data(), active->data(), next->data(), changed_.data()}));
+            done.Update(over(rows, path_work{length_.data(), active->data(), next->data(), changed_.data()}));
             std::swap(active, next);
             return done;
         })
@@ -177,7 +179,7 @@ private:
     double kernel_us_ = 0;
     device_array<word32> first_;  ///< the result
     device_array<word32> second_;
-    device_array<word32> third_;
+    device_array<word64> length_;  ///< of paths
     device_array<double> rank_;
     device_array<double> share_;
     device_array<word32> changed_;

@@ -25,9 +25,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Where the edges' properties come from.
+enum class weight_source : std::uint8_t { none, input, random };
+
 struct graph_arguments {
     std::string input = "rmat:10";
     std::string then;  ///< the second version; empty: none
+    weight_source weights = weight_source::none;
     graph_options run;
     bool updates_given = false;
     edge_order order = edge_order::uniform;
@@ -68,9 +72,9 @@ absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
     return all;
 }
 
-/// Returns a capacity with room to spare: six times 4 B for each direction, and what the segment cache holds.
-std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges) {
-    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * 24 + 256 * mib);
+/// Returns a capacity with room to spare: six times the bytes of each direction, and what the segment cache holds.
+std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges, bool weights) {
+    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * (weights ? 72 : 24) + 256 * mib);
 }
 
 std::vector<check> checks_of(const graph_result& r) {
@@ -94,6 +98,20 @@ std::vector<check> checks_of(const graph_result& r) {
     return all;
 }
 
+/// Reads or makes a graph, with weights if the input's are asked for. Errors: InvalidArgument if it has none.
+absl::StatusOr<edge_list> weighted_graph(const graph_arguments& a, const std::string& text) {
+    const bool keeps = a.weights == weight_source::input;
+    auto graph = graph_of(text, a.run.seed, keeps ? edge_weights::kept : edge_weights::dropped);
+    if (graph.ok() && graph->edges.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("graph \"", text, "\" has no edges; give one that has"));
+    }
+    if (graph.ok() && keeps && graph->weights.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("graph \"", text, "\" has no weights; give --weights random, or a file that has"));
+    }
+    return graph;
+}
+
 /// The graph, and how many vertices and edges it has together with its second version.
 struct graph_input {
     edge_list graph;
@@ -103,28 +121,28 @@ struct graph_input {
 
 /// Reads or makes the graph and its second version, whose edges are put into `a.run`.
 absl::StatusOr<graph_input> input_of(graph_arguments& a) {
-    auto graph = graph_of(a.input, a.run.seed);
+    auto graph = weighted_graph(a, a.input);
     if (!graph.ok()) {
         return graph.status();
-    }
-    if (graph->edges.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("graph \"", a.input, "\" has no edges; give one that has"));
     }
     graph_input in{*std::move(graph)};
     in.vertices = in.graph.vertices;
     in.most_edges = in.graph.edges.size();
+    if (a.weights != weight_source::none) {
+        a.run.weights = weight_table{a.weights == weight_source::input ? in.graph : edge_list(), a.run.seed};
+    }
     if (!a.then.empty()) {
         if (a.updates_given) {
             return absl::InvalidArgumentError("--then says what the updates are; leave out --updates");
         }
-        auto second = graph_of(a.then, a.run.seed);
+        auto second = weighted_graph(a, a.then);
         if (!second.ok()) {
             return second.status();
         }
         a.run.mode = update_mode::then;
         in.vertices = std::max(in.vertices, second->vertices);
         in.most_edges += second->edges.size();
-        a.run.second = std::move(second->edges);
+        a.run.second = {*std::move(second), a.run.seed};
     }
     return in;
 }
@@ -148,7 +166,7 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
     report.vertices = input->vertices;
     report.edges = input->graph.edges.size();
     if (!a.capacity_given) {
-        a.heap.capacity = capacity_for(input->vertices, input->most_edges);
+        a.heap.capacity = capacity_for(input->vertices, input->most_edges, a.weights != weight_source::none);
     }
     auto h = command_line::create_heap(a.heap);
     if (!h.ok()) {
@@ -250,6 +268,8 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                           {"vertices", r.vertices},
                           {"edges", r.edges},
                           {"batch", a.run.batch},
+                          {"by", a.run.by == update_way::kernels ? "kernels" : "batches"},
+                          {"weights", a.run.weights.has_value()},
                           {"bytes_per_edge", r.result.bytes_per_edge},
                           {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
                           {"degrees", r.result.degrees},
@@ -287,6 +307,16 @@ void declare(CLI::App& app, graph_arguments& a) {
            "--then", a.then,
            "A second version of the graph: after all of the first, what is new is added and what is gone removed")
         ->type_name("GRAPH");
+    const std::map<std::string, update_way> ways{{"batches", update_way::batches}, {"kernels", update_way::kernels}};
+    app.add_option("--by", a.run.by, "batches: of the host's; kernels: each thread changes an edge by graph_ref")
+        ->transform(CLI::CheckedTransformer(ways).description(""))
+        ->type_name("batches|kernels");
+    const std::map<std::string, weight_source> sources{
+        {"none", weight_source::none}, {"input", weight_source::input}, {"random", weight_source::random}};
+    app.add_option("--weights", a.weights,
+                   "Properties of the edges, which sssp uses: none; input: the file's weights, from 0; random: 1 to 64")
+        ->transform(CLI::CheckedTransformer(sources).description(""))
+        ->type_name("none|input|random");
     app.add_option("--window", a.run.window, "Batches that are there at once, with --updates window (1 to 1,000,000)")
         ->type_name("N")
         ->capture_default_str()

@@ -18,18 +18,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "device/simt/random.hpp"
 #include "examples/dynamic_graph/analysis_runner.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
+#include "examples/dynamic_graph/update_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
 namespace {
 
+/// An edge of the host's set; the weight is 0 if edges have none.
+struct weighted_edge {
+    edge ends;
+    double weight = 0;
+};
+
 /// Edges to add or to remove.
 struct planned_batch {
     bool adds = true;
     std::vector<edge> edges;
+    bool second = false;  ///< with the weights of the second version
 };
 
 /// Returns the parts of `edges`, of a batch's size at most.
@@ -42,17 +51,28 @@ std::vector<std::vector<edge>> parts_of(const std::vector<edge>& edges, std::uin
     return parts;
 }
 
-/// What a second version of a graph has more than the first, and what it lacks.
+/// What a second version of a graph has more than the first, and what it lacks. Edges with another weight are in both.
 struct version_difference {
     std::vector<edge> added;
     std::vector<edge> removed;
 };
 
-version_difference difference_of(std::vector<edge> first, const std::vector<edge>& second) {
+version_difference difference_of(std::vector<edge> first, const graph_options& o) {
     std::ranges::sort(first);
+    const std::vector<edge>& second = o.second.input.edges;
     version_difference d;
     std::ranges::set_difference(second, first, std::back_inserter(d.added));
     std::ranges::set_difference(first, second, std::back_inserter(d.removed));
+    if (o.weights) {
+        std::vector<edge> both;
+        std::ranges::set_intersection(first, second, std::back_inserter(both));
+        for (const edge e : both) {
+            if (o.weights->of(e) != o.second.of(e)) {
+                d.added.push_back(e);
+                d.removed.push_back(e);
+            }
+        }
+    }
     return d;
 }
 
@@ -62,9 +82,9 @@ absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const st
     const std::vector<std::vector<edge>> parts = parts_of(edges, o.batch);
     std::vector<planned_batch> all;
     std::uint64_t planned = 0;
-    const auto add = [&](bool adds, const std::vector<edge>& part) {
+    const auto add = [&](bool adds, const std::vector<edge>& part, bool second = false) {
         if (++planned <= o.most_batches) {
-            all.push_back({adds, part});
+            all.push_back({adds, part, second});
         }
     };
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -95,11 +115,11 @@ absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const st
             }
             break;
         case update_mode::then:
-            for (const auto& part : parts_of(change.added, o.batch)) {
-                add(true, part);
-            }
             for (const auto& part : parts_of(change.removed, o.batch)) {
                 add(false, part);
+            }
+            for (const auto& part : parts_of(change.added, o.batch)) {
+                add(true, part, true);
             }
             if (planned > o.most_batches) {
                 return absl::InvalidArgumentError(
@@ -111,9 +131,13 @@ absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const st
     return all;
 }
 
+/// `Property`: none, or `double`, a weight.
+template <class Property>
 class graph_run {
+    static constexpr bool has_weights = device::graph_layout<Property>::has_property;
+
 public:
-    graph_run(heap& h, orchard::graph<> g, std::uint32_t vertices, const graph_options& options)
+    graph_run(heap& h, orchard::graph<Property> g, std::uint32_t vertices, const graph_options& options)
         : heap_{h}, graph_{std::move(g)}, vertices_{vertices}, options_{options} {
         for (const analysis what : options.chosen) {
             result_.analyses.emplace_back().what = what;
@@ -151,52 +175,107 @@ private:
     absl::Status prepare() {
         auto sources = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
         auto targets = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
+        auto properties = device_array<Property>::create(heap_.executor(), has_weights ? options_.batch : 0);
+        auto counts = device_array<update_counts>::create(heap_.executor(), 1);
         auto runner = analysis_runner::create(heap_.executor(), vertices_);
-        for (const absl::Status& s : {sources.status(), targets.status(), runner.status()}) {
+        for (const absl::Status& s :
+             {sources.status(), targets.status(), properties.status(), counts.status(), runner.status()}) {
             if (!s.ok()) {
                 return s;
             }
         }
         sources_ = *std::move(sources);
         targets_ = *std::move(targets);
+        properties_ = *std::move(properties);
+        counts_ = *std::move(counts);
         runner_.emplace(*std::move(runner));
         return absl::OkStatus();
     }
 
-    /// Changes the graph and the host's set by a batch.
-    absl::Status apply(const planned_batch& b) {
+    /// Copies a batch to the device.
+    absl::Status upload(bool adds, const std::vector<weighted_edge>& edges) {
         std::vector<std::uint32_t> low;
         std::vector<std::uint32_t> high;
-        for (const edge& e : b.edges) {
-            low.push_back(e.low());
-            high.push_back(e.high());
+        for (const weighted_edge& e : edges) {
+            low.push_back(e.ends.low());
+            high.push_back(e.ends.high());
         }
         absl::Status s = sources_.upload(low);
         s.Update(targets_.upload(high));
-        if (!s.ok()) {
+        if constexpr (has_weights) {
+            std::vector<double> weights;
+            for (const weighted_edge& e : edges) {
+                weights.push_back(e.weight);
+            }
+            s.Update(adds ? properties_.upload(weights) : s);
+        }
+        return s;
+    }
+    /// Changes the graph by the edges that were uploaded. A kernel counts no duplicates.
+    absl::StatusOr<batch_result> change(bool adds, std::uint64_t count) {
+        if (options_.by == update_way::batches) {
+            const edge_batch<Property> batch{sources_.data(), targets_.data(), count, properties_.data(), true};
+            return adds ? graph_.insert(batch) : graph_.erase(batch);
+        }
+        absl::Status s = counts_.zero();
+        if (s.ok()) {
+            s.Update(adds ? change_by_kernel<true>(count) : change_by_kernel<false>(count));
+        }
+        std::uint64_t words[2]{};
+        static_assert(sizeof(words) == sizeof(update_counts));
+        s.Update(s.ok() ? copy_to_host(heap_.executor(), words, counts_.data(), sizeof(words)) : s);
+        return s.ok() ? absl::StatusOr<batch_result>(batch_result{words[0], 0, words[1]}) : s;
+    }
+    template <bool Insert>
+    absl::Status change_by_kernel(std::uint64_t count) {
+        const bool cuda = heap_.executor().kind == simt::device_kind::cuda;
+        double us = 0;
+        return examples::run(heap_.executor(), cuda ? simt::grid{1056, 256} : simt::grid{8, 64},
+                             change_edges<Property, Insert>{graph_.ref(), sources_.data(), targets_.data(),
+                                                            properties_.data(), count, counts_.data()},
+                             us);
+    }
+    /// Changes the host's set as a batch must change the graph: an edge that is there keeps its weight; of edges that
+    /// are twice in the batch, the first counts.
+    void change_set(bool adds, std::vector<weighted_edge> batch) {
+        constexpr auto ends = &weighted_edge::ends;
+        std::ranges::stable_sort(batch, {}, ends);
+        const auto twice = std::ranges::unique(batch, {}, ends);
+        batch.erase(twice.begin(), twice.end());
+        std::vector<weighted_edge> now;
+        if (adds) {
+            std::ranges::set_union(edges_, batch, std::back_inserter(now), {}, ends, ends);
+        } else {
+            std::ranges::set_difference(edges_, batch, std::back_inserter(now), {}, ends, ends);
+        }
+        edges_ = std::move(now);
+    }
+    /// Returns edges with their weights, of the first or of the second version.
+    [[nodiscard]] std::vector<weighted_edge> with_weights(const std::vector<edge>& edges, bool second) const {
+        std::vector<weighted_edge> all;
+        all.reserve(edges.size());
+        for (const edge e : edges) {
+            all.push_back({e, !has_weights ? 0 : second ? options_.second.of(e) : options_.weights->of(e)});
+        }
+        return all;
+    }
+
+    /// Changes the graph and the host's set by a batch.
+    absl::Status apply(const planned_batch& b) {
+        std::vector<weighted_edge> edges = with_weights(b.edges, b.second);
+        if (absl::Status s = upload(b.adds, edges); !s.ok()) {
             return s;
         }
-        const edge_batch<> batch{sources_.data(), targets_.data(), b.edges.size(), nullptr, true};
         const nvtx::phase marked(b.adds ? nvtx::phase::allocate : nvtx::phase::free, b.edges.size());
         const auto began = std::chrono::steady_clock::now();
-        const auto done = b.adds ? graph_.insert(batch) : graph_.erase(batch);
+        const auto done = change(b.adds, b.edges.size());
         const auto took = std::chrono::steady_clock::now() - began;
         if (!done.ok()) {
             return done.status();
         }
         result_.left += done->left;
         const std::size_t before = edges_.size();
-        std::vector<edge> sorted = b.edges;
-        std::ranges::sort(sorted);
-        const auto twice = std::ranges::unique(sorted);
-        sorted.erase(twice.begin(), twice.end());
-        std::vector<edge> now;
-        if (b.adds) {
-            std::ranges::set_union(edges_, sorted, std::back_inserter(now));
-        } else {
-            std::ranges::set_difference(edges_, sorted, std::back_inserter(now));
-        }
-        edges_ = std::move(now);
+        change_set(b.adds, std::move(edges));
         const std::size_t changed = b.adds ? edges_.size() - before : before - edges_.size();
         result_.wrong_counts += done->taken == 2 * changed ? 0 : 1;
         const auto stats = graph_.stats();
@@ -214,15 +293,15 @@ private:
                 4 + 8 * (static_cast<double>(vertices_) + 1) / static_cast<double>(stats->edges);
             note_degrees();
         }
-        return s;
+        return absl::OkStatus();
     }
 
     /// Sorts the host's vertices by their degrees, for the picture.
     void note_degrees() {
         std::vector<std::uint32_t> degree(vertices_);
-        for (const edge& e : edges_) {
-            ++degree[e.low()];
-            ++degree[e.high()];
+        for (const weighted_edge& e : edges_) {
+            ++degree[e.ends.low()];
+            ++degree[e.ends.high()];
         }
         result_.degrees.assign(34, 0);
         for (const std::uint32_t d : degree) {
@@ -230,30 +309,56 @@ private:
         }
     }
 
-    /// Returns the rows that the graph must have if these, which ascend, are its edges.
-    [[nodiscard]] absl::StatusOr<host_graph> rows_of(const std::vector<edge>& edges) const {
+    /// The rows that the graph must have, and the weights of their edges.
+    struct right_rows {
+        host_graph graph;
+        std::vector<double> weights;
+    };
+    /// Returns the rows of these edges, which ascend.
+    [[nodiscard]] absl::StatusOr<right_rows> rows_of(const std::vector<weighted_edge>& edges) const {
         edge_list list;
         list.vertices = vertices_;
-        list.edges = edges;
-        return make_host_graph(list);
+        for (const weighted_edge& e : edges) {
+            list.edges.push_back(e.ends);
+        }
+        auto made = make_host_graph(list);
+        if (!made.ok()) {
+            return made.status();
+        }
+        right_rows rows{*std::move(made), {}};
+        if (has_weights) {
+            rows.weights.resize(rows.graph.neighbours.size());
+            std::vector<std::uint64_t> place(rows.graph.offsets.begin(), rows.graph.offsets.end() - 1);
+            for (const weighted_edge& e : edges) {  // in the order of `make_host_graph`
+                rows.weights[place[e.ends.low()]++] = e.weight;
+                rows.weights[place[e.ends.high()]++] = e.weight;
+            }
+        }
+        return rows;
     }
-    /// Returns whether rows on the device are those of a graph on the host.
-    static absl::StatusOr<bool> are_equal(const csr_graph<>& csr, const host_graph& host) {
+    /// Returns whether rows on the device are those of a graph on the host, with the same weights.
+    static absl::StatusOr<bool> are_equal(const csr_graph<Property>& csr, const right_rows& right) {
         std::vector<std::uint64_t> offsets(csr.offsets.size());
         std::vector<std::uint32_t> targets(csr.targets.size());
         absl::Status s = csr.offsets.download(offsets);
         s.Update(csr.targets.download(targets));
-        return s.ok() ? absl::StatusOr<bool>(offsets == host.offsets && targets == host.neighbours) : s;
+        bool equal = offsets == right.graph.offsets && targets == right.graph.neighbours;
+        if constexpr (has_weights) {
+            std::vector<double> weights(csr.properties.size());
+            s.Update(csr.properties.download(weights));
+            equal = equal && weights == right.weights;
+        }
+        return s.ok() ? absl::StatusOr<bool>(equal) : s;
     }
 
     /// Compares the graph with the second version, which the host's set has no part in.
     absl::Status compare_second(const version_difference& change) {
         const auto csr = graph_.to_csr();
-        const auto host = rows_of(options_.second);
-        if (!csr.ok() || !host.ok()) {
-            return csr.ok() ? host.status() : csr.status();
+        const auto right = rows_of(with_weights(options_.second.input.edges, true));
+        if (!csr.ok() || !right.ok()) {
+            return csr.ok() ? right.status() : csr.status();
         }
-        const auto equal = are_equal(*csr, *host);
+        const auto equal = are_equal(*csr, *right);
         if (equal.ok()) {
             result_.second = second_version_row{change.added.size(), change.removed.size(), *equal};
         }
@@ -266,11 +371,11 @@ private:
         if (!csr.ok()) {
             return csr.status();
         }
-        const auto host = rows_of(edges_);
-        if (!host.ok()) {
-            return host.status();
+        const auto right = rows_of(edges_);
+        if (!right.ok()) {
+            return right.status();
         }
-        const auto equal = are_equal(*csr, *host);
+        const auto equal = are_equal(*csr, *right);
         if (!equal.ok()) {
             return equal.status();
         }
@@ -281,20 +386,24 @@ private:
         // From a vertex with many neighbours, so that much is reached.
         std::uint32_t source = 0;
         for (std::uint32_t u = 0; u < vertices_; ++u) {
-            source = host->degree(u) > host->degree(source) ? u : source;
+            source = right->graph.degree(u) > right->graph.degree(source) ? u : source;
+        }
+        csr_rows rows{csr->offsets.data(), csr->targets.data()};
+        if constexpr (has_weights) {
+            rows.weights = csr->properties.data();
         }
         for (graph_analysis_row& row : result_.analyses) {
-            const auto on_graph = runner_->run(row.what, graph_rows{graph_.ref()}, source);
-            const auto on_csr = runner_->run(row.what, csr_rows{csr->offsets.data(), csr->targets.data()}, source);
+            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, source);
+            const auto on_csr = runner_->run(row.what, rows, source);
             if (!on_graph.ok() || !on_csr.ok()) {
                 return on_graph.ok() ? on_csr.status() : on_graph.status();
             }
             ++row.times;
             row.graph_us = on_graph->kernel_us;
             row.csr_us = on_csr->kernel_us;
-            const analysis_result right = analyse_on_host(row.what, *host, source);
+            const analysis_result on_host = analyse_on_host(row.what, right->graph, source, right->weights);
             for (const auto* const found : {&*on_graph, &*on_csr}) {
-                const std::string wrong = difference(row.what, *found, right);
+                const std::string wrong = difference(row.what, *found, on_host);
                 row.wrong += wrong.empty() ? 0 : 1;
                 row.first_wrong = row.first_wrong.empty() ? wrong : row.first_wrong;
             }
@@ -303,18 +412,38 @@ private:
     }
 
     heap& heap_;
-    orchard::graph<> graph_;
+    orchard::graph<Property> graph_;
     std::uint32_t vertices_;
-    graph_options options_;
+    const graph_options& options_;
     graph_result result_;
-    std::vector<edge> edges_;  ///< those that the graph must have, ascending
+    std::vector<weighted_edge> edges_;  ///< those that the graph must have, ascending
     std::uint64_t most_edges_ = 0;
     device_array<std::uint32_t> sources_;
     device_array<std::uint32_t> targets_;
+    device_array<Property> properties_;
+    device_array<update_counts> counts_;
     std::optional<analysis_runner> runner_;
 };
 
+/// Makes the graph and changes it.
+template <class Property>
+absl::StatusOr<graph_result> run_with(heap& h, std::uint32_t vertices, const std::vector<planned_batch>& batches,
+                                      const version_difference& change, const graph_options& options,
+                                      command_line::progress& bar) {
+    auto g = orchard::graph<Property>::create(h);
+    return g.ok() ? graph_run<Property>(h, *std::move(g), vertices, options).run(batches, change, bar)
+                  : absl::StatusOr<graph_result>(g.status());
+}
+
 }  // namespace
+
+double weight_table::of(edge e) const {
+    const auto at = std::ranges::lower_bound(input.edges, e);
+    if (at != input.edges.end() && *at == e && !input.weights.empty()) {
+        return input.weights[static_cast<std::size_t>(at - input.edges.begin())];
+    }
+    return static_cast<double>(1 + simt::below64(simt::random_bits(seed, 29, e.key), 64));
+}
 
 absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
                                        const graph_options& options, command_line::progress& bar) {
@@ -322,17 +451,14 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
     }
     const version_difference change =
-        options.mode == update_mode::then ? difference_of(edges, options.second) : version_difference{};
+        options.mode == update_mode::then ? difference_of(edges, options) : version_difference{};
     const auto batches = plan(vertices, edges, change, options);
     if (!batches.ok()) {
         return batches.status();
     }
     // The graph ends with the run, and has then given back what it had.
-    auto result = [&]() -> absl::StatusOr<graph_result> {
-        auto g = orchard::graph<>::create(h);
-        return g.ok() ? graph_run(h, *std::move(g), vertices, options).run(*batches, change, bar)
-                      : absl::StatusOr<graph_result>(g.status());
-    }();
+    auto result = options.weights ? run_with<double>(h, vertices, *batches, change, options, bar)
+                                  : run_with<no_property>(h, vertices, *batches, change, options, bar);
     if (!result.ok()) {
         return result;
     }

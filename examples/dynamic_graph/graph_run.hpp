@@ -23,9 +23,21 @@ namespace orchard::examples {
 ///     window     each batch is added, and the one `window` batches before it removed
 ///     reinsert   all are added; then each batch is removed and added again
 ///     pressure   all are added; then batches of random edges of 1,000 vertices are added and removed
-///     then       all are added; then those that a second version of the graph has more, and those that it lacks
-///     removed
+///     then       all are added; then those that a second version of the graph lacks are removed, and those that it has
+///                more are added; an edge with another weight is removed and added
 enum class update_mode : std::uint8_t { build, window, reinsert, pressure, then };
+
+/// Weights of edges: those of an input, and random whole numbers from 1 to 64 of edges that it has not.
+struct weight_table {
+    edge_list input;  ///< without weights: all are random
+    std::uint64_t seed = 1;
+
+    /// Returns the weight of an edge. Cost: log2 of the edges.
+    [[nodiscard]] double of(edge e) const;
+};
+
+/// How the graph is changed: by a batch, or by a kernel whose threads change an edge each.
+enum class update_way : std::uint8_t { batches, kernels };
 
 struct graph_options {
     std::uint64_t batch = 1 << 16;  ///< edges; each is two directions
@@ -36,7 +48,10 @@ struct graph_options {
     /// Analyses follow every batch if the graph has at most so many vertices; else the first, the middle and the last.
     std::uint32_t every_batch_below = 1 << 16;
     std::uint64_t seed = 1;
-    std::vector<edge> second;  ///< of `then`: the edges of the second version, ascending
+    weight_table second;  ///< of `then`: the second version
+    update_way by = update_way::batches;
+    /// The edges' properties, used by shortest paths; none: edges have no property, and `weight_of` the ends is used.
+    std::optional<weight_table> weights;
 };
 
 /// What `then` has changed.
@@ -69,9 +84,9 @@ struct graph_result {
     std::vector<graph_analysis_row> analyses;
     std::optional<second_version_row> second;  ///< of `then`
     std::uint64_t wrong_counts = 0;            ///< batches that took another number of edges than the host's graph
-    std::uint64_t wrong_edges = 0;  ///< edges that the graph has and the host's has not, or the other way round
-    std::uint64_t left = 0;         ///< directions without memory
-    double bytes_per_edge = 0;      ///< at the most edges
+    std::uint64_t wrong_edges = 0;             ///< comparisons in which rows or weights differ from the host's
+    std::uint64_t left = 0;                    ///< directions without memory
+    double bytes_per_edge = 0;                 ///< at the most edges
     double csr_bytes_per_edge = 0;
     std::vector<std::uint64_t> degrees;  ///< vertices by the logarithm of their degree, at the most edges
     bool is_valid = false;               ///< the heap, at the end

@@ -6,10 +6,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <checkout.hpp>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "examples/dynamic_graph/analyses_kernels.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/graph/read_graph.hpp"
@@ -32,7 +35,7 @@ std::vector<analysis> all_analyses() {
 class changing_graph : public test::on_each_device {
 protected:
     void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20,
-             std::vector<edge> second = {}) {
+             edge_list second = {}) {
         options o;
         o.device = GetParam();
         o.capacity = capacity;
@@ -47,7 +50,11 @@ protected:
         how.mode = mode;
         how.window = 2;
         how.chosen = chosen_;
-        how.second = std::move(second);
+        how.second = {std::move(second), 3};
+        how.by = by_;
+        if (weights_) {
+            how.weights = weight_table{*graph, 3};
+        }
         command_line::progress bar(false);
         auto done = run_graph(*h, graph->vertices, ordered(*graph, edge_order::uniform, 3), how, bar);
         ASSERT_TRUE(done.ok()) << done.status();
@@ -64,6 +71,8 @@ protected:
         }
     }
     std::vector<analysis> chosen_ = all_analyses();
+    update_way by_ = update_way::batches;
+    bool weights_ = false;
     graph_result result_;
 };
 INSTANTIATE_TEST_SUITE_P(all, changing_graph, testing::Values(device_option::emulated, device_option::cuda),
@@ -88,6 +97,39 @@ TEST_P(changing_graph, with_many_edges_of_few_vertices) {
     ASSERT_NO_FATAL_FAILURE(run("grid:12x11,20", update_mode::pressure, 300));
     expect_right();
 }
+TEST_P(changing_graph, by_kernels) {
+    by_ = update_way::kernels;
+    ASSERT_NO_FATAL_FAILURE(run("rmat:6,6", update_mode::reinsert, 150));
+    expect_right();
+    EXPECT_GT(result_.batches.back().edges, 0u);
+}
+TEST_P(changing_graph, with_weights) {
+    weights_ = true;
+    ASSERT_NO_FATAL_FAILURE(run("er:80,300", update_mode::build, 100));
+    expect_right();
+}
+TEST_P(changing_graph, with_weights_by_kernels) {
+    weights_ = true;
+    by_ = update_way::kernels;
+    chosen_ = {analysis::sssp};
+    ASSERT_NO_FATAL_FAILURE(run("grid:10x8,10", update_mode::pressure, 100));
+    expect_right();
+}
+TEST_P(changing_graph, changes_the_weights_of_its_second_version) {
+    weights_ = true;
+    chosen_ = {analysis::sssp};
+    edge_list second = *graph_of("er:80,300", 3);
+    const weight_table first{second, 3};
+    for (std::size_t i = 0; i < second.edges.size(); ++i) {
+        second.weights.push_back(first.of(second.edges[i]) + (i % 10 == 0 ? 0.5 : 0));
+    }
+    const std::uint64_t changed = (second.edges.size() + 9) / 10;
+    ASSERT_NO_FATAL_FAILURE(run("er:80,300", update_mode::then, 200, 256 << 20, second));
+    expect_right();
+    EXPECT_TRUE(result_.second->equal);
+    EXPECT_EQ(result_.second->added, changed);
+    EXPECT_EQ(result_.second->removed, changed);
+}
 TEST_P(changing_graph, becomes_its_second_version) {
     const auto first = graph_of("er:90,400", 3);
     std::vector<edge> second;
@@ -104,7 +146,7 @@ TEST_P(changing_graph, becomes_its_second_version) {
         }
     }
     std::ranges::sort(second);
-    ASSERT_NO_FATAL_FAILURE(run("er:90,400", update_mode::then, 100, 256 << 20, second));
+    ASSERT_NO_FATAL_FAILURE(run("er:90,400", update_mode::then, 100, 256 << 20, make_edge_list(90, second)));
     expect_right();
     ASSERT_TRUE(result_.second.has_value());
     EXPECT_TRUE(result_.second->equal);
@@ -126,10 +168,13 @@ TEST(analyses, differ_where_one_number_does) {
     EXPECT_EQ(difference(analysis::bfs, a, b), "");
     b.words[1] = 7;
     EXPECT_EQ(difference(analysis::bfs, a, b), "bfs of vertex 1 is 2, not 7");
-    a.ranks = {0.5};
+    a.values = {0.5};
     b = a;
-    b.ranks[0] *= 1 + 1e-8;
-    EXPECT_THAT(difference(analysis::pagerank, a, b), HasSubstr("rank of vertex 0"));
+    b.values[0] *= 1 + 1e-10;
+    EXPECT_EQ(difference(analysis::pagerank, a, b), "");
+    EXPECT_THAT(difference(analysis::sssp, a, b), HasSubstr("sssp of vertex 0"));
+    b.values[0] *= 1 + 1e-8;
+    EXPECT_THAT(difference(analysis::pagerank, a, b), HasSubstr("pagerank of vertex 0"));
     a.count = 3;
     EXPECT_THAT(difference(analysis::triangles, a, b), HasSubstr("3 triangles, not 0"));
 }
@@ -145,8 +190,13 @@ TEST(analyses, on_the_host_of_a_small_graph) {
     EXPECT_THAT(analyse_on_host(analysis::components, *g, 0).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
     EXPECT_THAT(analyse_on_host(analysis::kcore, *g, 0).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
     EXPECT_EQ(analyse_on_host(analysis::triangles, *g, 0).count, 1u);
-    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, 3).words[3], 0u);
-    EXPECT_GT(analyse_on_host(analysis::pagerank, *g, 0).ranks[2], analyse_on_host(analysis::pagerank, *g, 0).ranks[3]);
+    // Rows 0: 1 2; 1: 0 2; 2: 0 1 3; 3: 2. The edge 0-2 is longer than the way by 1.
+    const std::vector<double> weights{0.25, 9, 0.25, 0.5, 9, 0.5, 2, 2};
+    EXPECT_THAT(analyse_on_host(analysis::sssp, *g, 3, weights).values,
+                ElementsAre(2.75, 2.5, 2, 0, std::numeric_limits<double>::infinity()));
+    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, 3).values[2], weight_of(2, 3));
+    const std::vector<double> ranks = analyse_on_host(analysis::pagerank, *g, 0).values;
+    EXPECT_GT(ranks[2], ranks[3]);
 }
 
 TEST(graph_inputs, have_the_sizes_that_were_asked_for) {
@@ -175,10 +225,10 @@ TEST(graph_inputs, that_are_wrong_name_the_part_and_the_remedy) {
 }
 
 /// Reads a METIS file with this content.
-absl::StatusOr<edge_list> metis(const std::string& content) {
+absl::StatusOr<edge_list> metis(const std::string& content, edge_weights weights = edge_weights::dropped) {
     const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".metis");
     std::ofstream(path) << content;
-    auto read = read_graph(path);
+    auto read = read_graph(path, weights);
     std::remove(path.c_str());
     return read;
 }
@@ -193,6 +243,10 @@ TEST(metis_graph, is_read_with_and_without_weights) {
     const auto weights = metis("3 2 011 2\n7 8 2 5\n7 8 1 5 3 6\n7 8 2 6\n");
     ASSERT_TRUE(weights.ok()) << weights.status();
     EXPECT_TRUE(std::ranges::equal(weights->edges, right->edges, {}, &edge::key, &edge::key));
+    EXPECT_TRUE(weights->weights.empty());
+    const auto kept = metis("3 2 011 2\n7 8 2 5\n7 8 1 5 3 6\n7 8 2 6\n", edge_weights::kept);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_THAT(kept->weights, testing::ElementsAre(5, 6));
 }
 
 TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
@@ -242,12 +296,27 @@ TEST(graph_command, applies_the_updates_of_debian) {
     EXPECT_THAT(text, HasSubstr("468 edges added, 183 removed; the rows are those of the second graph"));
 }
 
+TEST(graph_command, uses_the_weights_of_a_file) {
+    const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".mtx");
+    std::ofstream(path)
+        << "%%MatrixMarket matrix coordinate real symmetric\n4 4 4\n2 1 0.5\n3 1 2.75\n3 2 1e-3\n4 3 7\n";
+    const auto [code, text] = test::run_emulated("graph", {path, "--weights", "input", "--by", "kernels", "--json"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("\"weights\": true"));
+    EXPECT_THAT(text, HasSubstr("\"by\": \"kernels\""));
+    test::expect_refused("graph", {{path, "--weights", "input", "--then", "rmat:3"}});
+    std::remove(path.c_str());
+}
+
 TEST(graph_command, refuses_what_makes_no_sense) {
     test::expect_refused("graph", {{"rmat:99"},
                                    {"rmat:5", "--analyses", "bfs,other"},
                                    {"rmat:5", "--batch", "0"},
                                    {"rmat:5", "--updates", "sometimes"},
                                    {"rmat:5", "--order", "x"},
+                                   {"rmat:5", "--weights", "input"},
+                                   {"rmat:5", "--weights", "x"},
+                                   {"rmat:5", "--by", "hand"},
                                    {"rmat:5", "--then", "rmat:0"},
                                    {"rmat:5", "--then", "rmat:6", "--updates", "window"},
                                    {"rmat:5", "--then", "rmat:6", "--batch", "9", "--batches", "3"},
