@@ -21,9 +21,13 @@ inline constexpr std::string_view analysis_names[analyses] = {"bfs",        "sss
                                                               "components", "triangles", "kcore"};
 [[nodiscard]] constexpr std::string_view name_of(analysis a) { return analysis_names[static_cast<int>(a)]; }
 
-/// Steps and damping of PageRank.
-inline constexpr int rank_steps = 20;
 inline constexpr double rank_damping = 0.85;
+
+/// What an analysis begins with.
+struct analysis_settings {
+    std::uint32_t source = 0;  ///< of BFS and shortest paths
+    int rank_steps = 20;       ///< of PageRank
+};
 
 /// The result of one analysis; only the part that it has is filled.
 struct analysis_result {
@@ -34,9 +38,9 @@ struct analysis_result {
 };
 
 /// Returns the result on the host. BFS, shortest paths, PageRank, components, cores by Boost.Graph; triangles by
-/// merging sorted rows. BFS and shortest paths begin at `source`.
+/// merging sorted rows.
 /// @param weights  of the edges in the order of `graph.neighbours`; none: `weight_of` the ends
-analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source,
+analysis_result analyse_on_host(analysis what, const host_graph& graph, const analysis_settings& settings,
                                 std::span<const double> weights = {});
 
 /// Returns what differs between two results, empty if nothing does. Ranks are compared to a part in 10^9, the others

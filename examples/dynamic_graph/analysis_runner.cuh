@@ -26,17 +26,17 @@ public:
         return s.ok() ? absl::StatusOr<analysis_runner>(std::move(made)) : s;
     }
 
-    /// Returns the result of one analysis. BFS and shortest paths begin at `source`.
+    /// Returns the result of one analysis.
     template <class Rows>
-    absl::StatusOr<analysis_result> run(analysis what, const Rows& rows, std::uint32_t source) {
+    absl::StatusOr<analysis_result> run(analysis what, const Rows& rows, const analysis_settings& settings) {
         const nvtx::phase marked(nvtx::phase::compute, vertices_);
         kernel_us_ = 0;
         analysis_result r;
         absl::Status s;
         switch (what) {
-            case analysis::bfs: s.Update(search(rows, source)); break;
-            case analysis::sssp: s.Update(paths(rows, source)); break;
-            case analysis::pagerank: s.Update(ranks(rows)); break;
+            case analysis::bfs: s.Update(search(rows, settings.source)); break;
+            case analysis::sssp: s.Update(paths(rows, settings.source)); break;
+            case analysis::pagerank: s.Update(ranks(rows, settings.rank_steps)); break;
             case analysis::components: s.Update(components(rows)); break;
             case analysis::triangles: s.Update(triangles(rows, r.count)); break;
             case analysis::kcore: s.Update(cores(rows)); break;
@@ -129,9 +129,9 @@ private:
     }
 
     template <class Rows>
-    absl::Status ranks(const Rows& rows) {
+    absl::Status ranks(const Rows& rows, int steps) {
         absl::Status s = launch(fill_doubles{vertices_, rank_.data(), 1.0 / vertices_});
-        for (int step = 0; step < rank_steps && s.ok(); ++step) {
+        for (int step = 0; step < steps && s.ok(); ++step) {
             s.Update(launch(share_ranks<Rows>{rows, vertices_, rank_.data(), share_.data()}));
             s.Update(over(rows, rank_work{share_.data(), rank_.data(), rank_damping}));
         }

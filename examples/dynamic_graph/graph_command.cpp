@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "examples/dynamic_graph/analyses_kernels.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/report/checked_command.hpp"
@@ -245,6 +247,22 @@ std::string to_text(const graph_arguments& a, const graph_report& r) {
     return text;
 }
 
+/// Returns what an analysis said of each vertex: null for one that is not reached. The number of triangles alone.
+ordered_json values_of(const graph_analysis_row& row) {
+    if (row.what == analysis::triangles) {
+        return row.last.count;
+    }
+    ordered_json values = ordered_json::array();
+    for (const std::uint32_t word : row.last.words) {
+        const bool is_level = row.what == analysis::bfs;
+        values.push_back(is_level && word == unreached ? ordered_json() : ordered_json(word));
+    }
+    for (const double value : row.last.values) {
+        values.push_back(std::isinf(value) ? ordered_json() : ordered_json(value));
+    }
+    return values;
+}
+
 /// Returns the members of the document, without the checks.
 ordered_json members(const graph_arguments& a, const graph_report& r) {
     ordered_json batches = ordered_json::array();
@@ -263,6 +281,10 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                         {"wrong", row.wrong},
                         {"graph_us", row.graph_us},
                         {"csr_us", row.csr_us}});
+        if (a.run.keeps_values) {
+            rows.back()["source"] = row.source;
+            rows.back()["values"] = values_of(row);
+        }
     }
     ordered_json document{{"graph", a.input},
                           {"vertices", r.vertices},
@@ -332,6 +354,12 @@ void declare(CLI::App& app, graph_arguments& a) {
     app.add_option("--analyses", a.analyses, "Some of bfs, sssp, pagerank, components, triangles, kcore; all, or none")
         ->type_name("NAMES")
         ->capture_default_str();
+    app.add_option("--rank-steps", a.run.rank_steps, "Steps of pagerank (1 to 10,000)")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 10'000).description(""));
+    app.add_flag("--values", a.run.keeps_values,
+                 "Write into the document what the analyses said of each vertex, the last time");
     app.add_option("--seed", a.run.seed, "Seed of the graph and of the order of its edges")
         ->type_name("N")
         ->capture_default_str();

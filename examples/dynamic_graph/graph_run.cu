@@ -384,24 +384,28 @@ private:
             return absl::OkStatus();  // the analyses would compare different graphs
         }
         // From a vertex with many neighbours, so that much is reached.
-        std::uint32_t source = 0;
+        analysis_settings settings{0, options_.rank_steps};
         for (std::uint32_t u = 0; u < vertices_; ++u) {
-            source = right->graph.degree(u) > right->graph.degree(source) ? u : source;
+            settings.source = right->graph.degree(u) > right->graph.degree(settings.source) ? u : settings.source;
         }
         csr_rows rows{csr->offsets.data(), csr->targets.data()};
         if constexpr (has_weights) {
             rows.weights = csr->properties.data();
         }
         for (graph_analysis_row& row : result_.analyses) {
-            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, source);
-            const auto on_csr = runner_->run(row.what, rows, source);
+            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, settings);
+            const auto on_csr = runner_->run(row.what, rows, settings);
             if (!on_graph.ok() || !on_csr.ok()) {
                 return on_graph.ok() ? on_csr.status() : on_graph.status();
             }
             ++row.times;
             row.graph_us = on_graph->kernel_us;
             row.csr_us = on_csr->kernel_us;
-            const analysis_result on_host = analyse_on_host(row.what, right->graph, source, right->weights);
+            row.source = settings.source;
+            if (options_.keeps_values) {
+                row.last = *on_graph;
+            }
+            const analysis_result on_host = analyse_on_host(row.what, right->graph, settings, right->weights);
             for (const auto* const found : {&*on_graph, &*on_csr}) {
                 const std::string wrong = difference(row.what, *found, on_host);
                 row.wrong += wrong.empty() ? 0 : 1;

@@ -50,6 +50,8 @@ struct graph_options {
     std::uint64_t seed = 1;
     weight_table second;  ///< of `then`: the second version
     update_way by = update_way::batches;
+    int rank_steps = 20;        ///< of PageRank
+    bool keeps_values = false;  ///< the result has what the analyses said of each vertex, the last time
     /// The edges' properties, used by shortest paths; none: edges have no property, and `weight_of` the ends is used.
     std::optional<weight_table> weights;
 };
@@ -74,9 +76,11 @@ struct graph_analysis_row {
     analysis what{};
     std::uint64_t times = 0;  ///< how often it was run and compared
     std::uint64_t wrong = 0;
-    std::string first_wrong;  ///< what differed first
-    double graph_us = 0;      ///< kernels on the graph, of the last time
-    double csr_us = 0;        ///< the same kernels on compressed sparse rows
+    std::string first_wrong;   ///< what differed first
+    double graph_us = 0;       ///< kernels on the graph, of the last time
+    double csr_us = 0;         ///< the same kernels on compressed sparse rows
+    std::uint32_t source = 0;  ///< of BFS and shortest paths, the last time
+    analysis_result last;      ///< of the last time, on the graph; empty unless `keeps_values`
 };
 
 struct graph_result {

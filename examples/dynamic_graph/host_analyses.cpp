@@ -56,9 +56,9 @@ std::vector<double> paths(const boost_graph& g, std::uint32_t source) {
     return length;
 }
 
-std::vector<double> ranks(const boost_graph& g) {
+std::vector<double> ranks(const boost_graph& g, int steps) {
     std::vector<double> rank(boost::num_vertices(g));
-    boost::graph::page_rank(g, map_of(rank, g), boost::graph::n_iterations(rank_steps), rank_damping);
+    boost::graph::page_rank(g, map_of(rank, g), boost::graph::n_iterations(steps), rank_damping);
     return rank;
 }
 
@@ -107,7 +107,7 @@ std::uint64_t triangles(const host_graph& graph) {
 
 }  // namespace
 
-analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source,
+analysis_result analyse_on_host(analysis what, const host_graph& graph, const analysis_settings& settings,
                                 std::span<const double> weights) {
     analysis_result r;
     if (what == analysis::triangles) {
@@ -116,9 +116,9 @@ analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uin
     }
     const boost_graph g = make(graph, weights);
     switch (what) {
-        case analysis::bfs: r.words = search(g, source); break;
-        case analysis::sssp: r.values = paths(g, source); break;
-        case analysis::pagerank: r.values = ranks(g); break;
+        case analysis::bfs: r.words = search(g, settings.source); break;
+        case analysis::sssp: r.values = paths(g, settings.source); break;
+        case analysis::pagerank: r.values = ranks(g, settings.rank_steps); break;
         case analysis::components: r.words = components(g); break;
         case analysis::kcore: r.words = cores(g); break;
         case analysis::triangles: break;

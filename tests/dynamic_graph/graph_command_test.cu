@@ -186,16 +186,16 @@ TEST(analyses, on_the_host_of_a_small_graph) {
     const auto g = make_host_graph(list);
     ASSERT_TRUE(g.ok());
     using testing::ElementsAre;
-    EXPECT_THAT(analyse_on_host(analysis::bfs, *g, 3).words, ElementsAre(2u, 2u, 1u, 0u, 0x7fffffffu));
-    EXPECT_THAT(analyse_on_host(analysis::components, *g, 0).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
-    EXPECT_THAT(analyse_on_host(analysis::kcore, *g, 0).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
-    EXPECT_EQ(analyse_on_host(analysis::triangles, *g, 0).count, 1u);
+    EXPECT_THAT(analyse_on_host(analysis::bfs, *g, {3}).words, ElementsAre(2u, 2u, 1u, 0u, 0x7fffffffu));
+    EXPECT_THAT(analyse_on_host(analysis::components, *g, {0}).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
+    EXPECT_THAT(analyse_on_host(analysis::kcore, *g, {0}).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
+    EXPECT_EQ(analyse_on_host(analysis::triangles, *g, {0}).count, 1u);
     // Rows 0: 1 2; 1: 0 2; 2: 0 1 3; 3: 2. The edge 0-2 is longer than the way by 1.
     const std::vector<double> weights{0.25, 9, 0.25, 0.5, 9, 0.5, 2, 2};
-    EXPECT_THAT(analyse_on_host(analysis::sssp, *g, 3, weights).values,
+    EXPECT_THAT(analyse_on_host(analysis::sssp, *g, {3}, weights).values,
                 ElementsAre(2.75, 2.5, 2, 0, std::numeric_limits<double>::infinity()));
-    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, 3).values[2], weight_of(2, 3));
-    const std::vector<double> ranks = analyse_on_host(analysis::pagerank, *g, 0).values;
+    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, {3}).values[2], weight_of(2, 3));
+    const std::vector<double> ranks = analyse_on_host(analysis::pagerank, *g, {0}).values;
     EXPECT_GT(ranks[2], ranks[3]);
 }
 
