@@ -19,8 +19,9 @@ import plot_run  # noqa: E402
 
 
 def times_of(document, step):
-    """Returns {memory: [microseconds of each join]} of "probe" or "free", without those that have none."""
-    return {run["memory"]: run[step + "_us"] for run in document["runs"] if any(us > 0 for us in run[step + "_us"])}
+    """Returns {memory: [milliseconds of each join]} of "probe" or "free". An array ("direct") has nothing to free."""
+    return {run["memory"]: [us / 1000 for us in run[step + "_us"]] for run in document["runs"]
+            if step != "free" or run["memory"] != "direct"}
 
 
 def draw(document, output):
@@ -30,14 +31,13 @@ def draw(document, output):
              f"{document['page_bytes']} B, {document['device']['kind']}")
     figure, axes = plot_run.panels(2)
     for (step, times), axis in zip(steps, axes):
-        for name, microseconds in times.items():
-            axis.plot(range(1, len(microseconds) + 1), microseconds, marker=".", linewidth=1, label=name,
+        for name, milliseconds in times.items():
+            axis.plot(range(1, len(milliseconds) + 1), milliseconds, marker=".", linewidth=1, label=name,
                       color=plot_run.COLOURS[names.index(name) % len(plot_run.COLOURS)])
         axis.set_xlabel("join")
-        axis.set_ylabel(f"{step}, us")
-        axis.set_yscale("log")
-        if times:
-            axis.legend()
+        axis.set_ylabel(f"{step}, ms")
+        axis.set_ylim(bottom=0)
+    axes[0].legend(loc="upper right", bbox_to_anchor=(-0.15, 1))
     plot_run.save(figure, title, output)
 
 

@@ -27,6 +27,7 @@ def builds_of(document):
 
 def draw(document, output):
     builds, depths = builds_of(document), document["octree"]["at_depth"]
+    depths = depths[:max((i + 1 for i, count in enumerate(depths) if count != 0), default=0)]
     title = (f"search tree of {document['edges']} edges between {document['nodes']} vertices; octree of "
              f"{document['bodies']} bodies in {document['octree']['cells']} cells; {document['device']['kind']}")
     figure, (left, right) = plot_run.panels(2)
