@@ -43,6 +43,14 @@ struct analysis_result {
 analysis_result analyse_on_host(analysis what, const host_graph& graph, const analysis_settings& settings,
                                 std::span<const double> weights = {});
 
+/// Returns what the ranks of PageRank must sum up to, since each vertex with edges gives all of its rank, times the
+/// damping.
+/// @param isolated  vertices without edges, which give nothing
+double rank_sum(std::uint64_t vertices, std::uint64_t isolated, int steps);
+
+/// Returns what is wrong with ranks by their sum, to a part in 10^9, and their least; empty if nothing is.
+std::string wrong_ranks(const std::vector<double>& ranks, std::uint64_t isolated, int steps);
+
 /// Returns what differs between two results, empty if nothing does. Ranks are compared to a part in 10^9, the others
 /// exactly.
 std::string difference(analysis what, const analysis_result& found, const analysis_result& right);

@@ -12,10 +12,18 @@
 #include "absl/status/statusor.h"
 #include "examples/dynamic_graph/analyses.hpp"
 #include "examples/dynamic_graph/analyses_kernels.cuh"
+#include "examples/dynamic_graph/invariants.cuh"
 #include "examples/report/kernel_steps.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
+
+/// What `invariant_counts` has counted.
+struct invariant_sums {
+    std::uint64_t wrong = 0;
+    std::uint64_t edges = 0;
+    std::uint64_t marks = 0;
+};
 
 /// The memory of the analyses, for a graph of a number of vertices. Errors of all functions: those of the device.
 class analysis_runner {
@@ -56,6 +64,28 @@ public:
         return s.ok() ? absl::StatusOr<analysis_result>(std::move(r)) : s;
     }
 
+    /// Returns what `check_rows` counts of rows.
+    template <class Rows>
+    absl::StatusOr<invariant_sums> check(const Rows& rows, bool has_weights) {
+        return counted(rows, check_rows{vertices_, has_weights, counts_.data()});
+    }
+    /// Returns what is wrong with the result of the last `run`, by the invariants of invariants.cuh; 0 of PageRank and
+    /// of triangles, which have none there.
+    template <class Rows>
+    absl::StatusOr<std::uint64_t> violations(analysis what, const Rows& rows, const analysis_settings& settings) {
+        invariant_counts* const to = counts_.data();
+        absl::StatusOr<invariant_sums> sums(invariant_sums{});
+        switch (what) {
+            case analysis::bfs: sums = counted(rows, check_levels{first_.data(), settings.source, to}); break;
+            case analysis::sssp: sums = counted(rows, check_lengths{length_.data(), settings.source, to}); break;
+            case analysis::components: sums = counted(rows, check_labels{first_.data(), to}); break;
+            case analysis::kcore: sums = counted(rows, check_cores{first_.data(), to}); break;
+            case analysis::pagerank:
+            case analysis::triangles: break;
+        }
+        return sums.ok() ? absl::StatusOr<std::uint64_t>(sums->wrong) : sums.status();
+    }
+
 private:
     analysis_runner(const simt::executor& on, std::uint32_t vertices) : on_{timed(on)}, vertices_{vertices} {}
 
@@ -68,6 +98,7 @@ private:
         status.Update(make(on_, vertices_, share_));
         status.Update(make(on_, 1, changed_));
         status.Update(make(on_, 1, count_));
+        status.Update(make(on_, 1, counts_));
         return status;
     }
 
@@ -81,6 +112,15 @@ private:
     template <class Rows, class Work>
     absl::Status over(const Rows& rows, const Work& work) {
         return launch(over_rows<Rows, Work>{rows, vertices_, work});
+    }
+    template <class Rows, class Check>
+    absl::StatusOr<invariant_sums> counted(const Rows& rows, const Check& check) {
+        invariant_sums sums;
+        static_assert(sizeof(sums) == sizeof(invariant_counts));
+        absl::Status s = counts_.zero();
+        s.Update(s.ok() ? over(rows, check) : s);
+        s.Update(s.ok() ? copy_to_host(on_, &sums, counts_.data(), sizeof(sums)) : s);
+        return s.ok() ? absl::StatusOr<invariant_sums>(sums) : s;
     }
     absl::Status fill(device_array<word32>& words, std::uint32_t value, bool by_number = false) {
         return launch(fill_words{vertices_, words.data(), value, by_number});
@@ -184,6 +224,7 @@ private:
     device_array<double> share_;
     device_array<word32> changed_;
     device_array<word64> count_;
+    device_array<invariant_counts> counts_;
 };
 
 }  // namespace orchard::examples

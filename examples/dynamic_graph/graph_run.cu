@@ -4,9 +4,9 @@
 /// The batches; see graph_run.hpp.
 ///
 ///     run_graph
-///       plan           the batches, as edges to add or to remove
+///       plan           the batches, as edges to add or to remove: graph_plan.cpp
 ///       apply          one batch: on the device, in the host's set, and the number of edges that changed compared
-///       compare        the analyses, on the graph, on compressed sparse rows, and on the host
+///       compare        the analyses, on the graph, on compressed sparse rows, and on the host or by invariants
 
 #include "examples/dynamic_graph/graph_run.hpp"
 
@@ -14,13 +14,12 @@
 #include <bit>
 #include <chrono>
 #include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "device/simt/random.hpp"
 #include "examples/dynamic_graph/analysis_runner.cuh"
-#include "examples/dynamic_graph/graph_inputs.hpp"
+#include "examples/dynamic_graph/graph_plan.hpp"
 #include "examples/dynamic_graph/update_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
 #include "runtime/nvtx/phase.hpp"
@@ -33,103 +32,6 @@ struct weighted_edge {
     edge ends;
     double weight = 0;
 };
-
-/// Edges to add or to remove.
-struct planned_batch {
-    bool adds = true;
-    std::vector<edge> edges;
-    bool second = false;  ///< with the weights of the second version
-};
-
-/// Returns the parts of `edges`, of a batch's size at most.
-std::vector<std::vector<edge>> parts_of(const std::vector<edge>& edges, std::uint64_t batch) {
-    std::vector<std::vector<edge>> parts;
-    for (std::uint64_t first = 0; first < edges.size(); first += batch) {
-        const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
-        parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(std::min(batch, edges.size() - first)));
-    }
-    return parts;
-}
-
-/// What a second version of a graph has more than the first, and what it lacks. Edges with another weight are in both.
-struct version_difference {
-    std::vector<edge> added;
-    std::vector<edge> removed;
-};
-
-version_difference difference_of(std::vector<edge> first, const graph_options& o) {
-    std::ranges::sort(first);
-    const std::vector<edge>& second = o.second.input.edges;
-    version_difference d;
-    std::ranges::set_difference(second, first, std::back_inserter(d.added));
-    std::ranges::set_difference(first, second, std::back_inserter(d.removed));
-    if (o.weights) {
-        std::vector<edge> both;
-        std::ranges::set_intersection(first, second, std::back_inserter(both));
-        for (const edge e : both) {
-            if (o.weights->of(e) != o.second.of(e)) {
-                d.added.push_back(e);
-                d.removed.push_back(e);
-            }
-        }
-    }
-    return d;
-}
-
-/// Errors: InvalidArgument if the second version needs more batches than there may be.
-absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const std::vector<edge>& edges,
-                                                const version_difference& change, const graph_options& o) {
-    const std::vector<std::vector<edge>> parts = parts_of(edges, o.batch);
-    std::vector<planned_batch> all;
-    std::uint64_t planned = 0;
-    const auto add = [&](bool adds, const std::vector<edge>& part, bool second = false) {
-        if (++planned <= o.most_batches) {
-            all.push_back({adds, part, second});
-        }
-    };
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        add(true, parts[i]);
-        if (o.mode == update_mode::window && i >= o.window) {
-            add(false, parts[i - o.window]);
-        }
-    }
-    switch (o.mode) {
-        case update_mode::window: break;
-        case update_mode::build:
-            for (const auto& part : parts) {
-                add(false, part);
-            }
-            break;
-        case update_mode::reinsert:
-            for (const auto& part : parts) {
-                add(false, part);
-                add(true, part);
-            }
-            break;
-        case update_mode::pressure:
-            for (std::uint64_t i = 0; i < 4; ++i) {
-                const std::vector<edge> part =
-                    pressure_edges(vertices, std::min<std::uint32_t>(1000, vertices), o.batch, o.seed + i);
-                add(true, part);
-                add(false, part);
-            }
-            break;
-        case update_mode::then:
-            for (const auto& part : parts_of(change.removed, o.batch)) {
-                add(false, part);
-            }
-            for (const auto& part : parts_of(change.added, o.batch)) {
-                add(true, part, true);
-            }
-            if (planned > o.most_batches) {
-                return absl::InvalidArgumentError(
-                    absl::StrFormat("the second version needs %d batches, and --batches is %d; raise it, or --batch",
-                                    planned, o.most_batches));
-            }
-            break;
-    }
-    return all;
-}
 
 /// `Property`: none, or `double`, a weight.
 template <class Property>
@@ -238,6 +140,16 @@ private:
     /// Changes the host's set as a batch must change the graph: an edge that is there keeps its weight; of edges that
     /// are twice in the batch, the first counts.
     void change_set(bool adds, std::vector<weighted_edge> batch) {
+        if (options_.check == graph_check::invariants) {
+            for (const weighted_edge& e : batch) {
+                const double weight = e.weight;
+                const std::uint64_t mark =
+                    mark_of(e.ends.low(), e.ends.high(), weight) + mark_of(e.ends.high(), e.ends.low(), weight);
+                marks_ = adds ? marks_ + mark : marks_ - mark;
+            }
+            count_ = adds ? count_ + batch.size() : count_ - batch.size();
+            return;
+        }
         constexpr auto ends = &weighted_edge::ends;
         std::ranges::stable_sort(batch, {}, ends);
         const auto twice = std::ranges::unique(batch, {}, ends);
@@ -249,6 +161,7 @@ private:
             std::ranges::set_difference(edges_, batch, std::back_inserter(now), {}, ends, ends);
         }
         edges_ = std::move(now);
+        count_ = edges_.size();
     }
     /// Returns edges with their weights, of the first or of the second version.
     [[nodiscard]] std::vector<weighted_edge> with_weights(const std::vector<edge>& edges, bool second) const {
@@ -274,15 +187,15 @@ private:
             return done.status();
         }
         result_.left += done->left;
-        const std::size_t before = edges_.size();
+        const std::uint64_t before = count_;
         change_set(b.adds, std::move(edges));
-        const std::size_t changed = b.adds ? edges_.size() - before : before - edges_.size();
+        const std::uint64_t changed = b.adds ? count_ - before : before - count_;
         result_.wrong_counts += done->taken == 2 * changed ? 0 : 1;
         const auto stats = graph_.stats();
         if (!stats.ok()) {
             return stats.status();
         }
-        result_.wrong_counts += stats->edges == 2 * edges_.size() ? 0 : 1;
+        result_.wrong_counts += stats->edges == 2 * count_ ? 0 : 1;
         result_.batches.push_back({b.adds, 2 * b.edges.size(), done->taken,
                                    std::chrono::duration<double, std::milli>(took).count(), stats->edges,
                                    stats->row_bytes + stats->table_bytes});
@@ -291,22 +204,29 @@ private:
             result_.bytes_per_edge = stats->bytes_per_edge();
             result_.csr_bytes_per_edge =
                 4 + 8 * (static_cast<double>(vertices_) + 1) / static_cast<double>(stats->edges);
-            note_degrees();
+            if (options_.check == graph_check::host) {
+                note_degrees();
+            }
         }
         return absl::OkStatus();
     }
 
-    /// Sorts the host's vertices by their degrees, for the picture.
-    void note_degrees() {
-        std::vector<std::uint32_t> degree(vertices_);
-        for (const weighted_edge& e : edges_) {
-            ++degree[e.ends.low()];
-            ++degree[e.ends.high()];
-        }
+    /// Sorts the vertices by their degrees, for the picture.
+    void note_degrees(const std::vector<std::uint64_t>& offsets) {
         result_.degrees.assign(34, 0);
-        for (const std::uint32_t d : degree) {
-            ++result_.degrees[static_cast<std::size_t>(std::bit_width(d))];
+        for (std::uint32_t u = 0; u < vertices_; ++u) {
+            ++result_.degrees[static_cast<std::size_t>(std::bit_width(offsets[u + std::size_t{1}] - offsets[u]))];
         }
+    }
+    /// The same of the host's set.
+    void note_degrees() {
+        std::vector<std::uint64_t> offsets(std::size_t{vertices_} + 1);
+        for (const weighted_edge& e : edges_) {
+            ++offsets[e.ends.low() + std::size_t{1}];
+            ++offsets[e.ends.high() + std::size_t{1}];
+        }
+        std::inclusive_scan(offsets.begin(), offsets.end(), offsets.begin());
+        note_degrees(offsets);
     }
 
     /// The rows that the graph must have, and the weights of their edges.
@@ -365,54 +285,132 @@ private:
         return equal.status();
     }
 
-    /// Compares the graph's edges with the host's, and then the analyses.
+    /// Compares the graph's edges with what they must be, and then the analyses.
     absl::Status compare() {
-        auto csr = graph_.to_csr();
+        const auto csr = graph_.to_csr();
         if (!csr.ok()) {
             return csr.status();
-        }
-        const auto right = rows_of(edges_);
-        if (!right.ok()) {
-            return right.status();
-        }
-        const auto equal = are_equal(*csr, *right);
-        if (!equal.ok()) {
-            return equal.status();
-        }
-        if (!*equal) {
-            ++result_.wrong_edges;
-            return absl::OkStatus();  // the analyses would compare different graphs
-        }
-        // From a vertex with many neighbours, so that much is reached.
-        analysis_settings settings{0, options_.rank_steps};
-        for (std::uint32_t u = 0; u < vertices_; ++u) {
-            settings.source = right->graph.degree(u) > right->graph.degree(settings.source) ? u : settings.source;
         }
         csr_rows rows{csr->offsets.data(), csr->targets.data()};
         if constexpr (has_weights) {
             rows.weights = csr->properties.data();
         }
+        return options_.check == graph_check::host ? compare_with_host(*csr, rows) : check_invariants(*csr, rows);
+    }
+    absl::Status compare_with_host(const csr_graph<Property>& csr, const csr_rows& rows) {
+        const auto right = rows_of(edges_);
+        if (!right.ok()) {
+            return right.status();
+        }
+        const auto equal = are_equal(csr, *right);
+        if (!equal.ok() || !*equal) {
+            result_.wrong_edges += equal.ok() ? 1 : 0;
+            return equal.status();  // the analyses would compare different graphs
+        }
+        const analysis_settings settings = settings_of(right->graph.offsets);
         for (graph_analysis_row& row : result_.analyses) {
             const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, settings);
             const auto on_csr = runner_->run(row.what, rows, settings);
             if (!on_graph.ok() || !on_csr.ok()) {
                 return on_graph.ok() ? on_csr.status() : on_graph.status();
             }
-            ++row.times;
-            row.graph_us = on_graph->kernel_us;
-            row.csr_us = on_csr->kernel_us;
-            row.source = settings.source;
-            if (options_.keeps_values) {
-                row.last = *on_graph;
-            }
             const analysis_result on_host = analyse_on_host(row.what, right->graph, settings, right->weights);
-            for (const auto* const found : {&*on_graph, &*on_csr}) {
-                const std::string wrong = difference(row.what, *found, on_host);
-                row.wrong += wrong.empty() ? 0 : 1;
-                row.first_wrong = row.first_wrong.empty() ? wrong : row.first_wrong;
-            }
+            note(row, settings, *on_graph, *on_csr, difference(row.what, *on_graph, on_host),
+                 difference(row.what, *on_csr, on_host));
         }
         return absl::OkStatus();
+    }
+    absl::Status check_invariants(const csr_graph<Property>& csr, const csr_rows& rows) {
+        const graph_rows<Property> of_graph{graph_.ref()};
+        const auto in_graph = runner_->check(of_graph, has_weights);
+        const auto in_csr = runner_->check(rows, has_weights);
+        std::vector<std::uint64_t> offsets(csr.offsets.size());
+        absl::Status s = csr.offsets.download(offsets);
+        s.Update(in_graph.status());
+        s.Update(in_csr.status());
+        if (!s.ok()) {
+            return s;
+        }
+        for (const auto* const sums : {&*in_graph, &*in_csr}) {
+            if (sums->wrong != 0 || sums->edges != 2 * count_ || sums->marks != marks_) {
+                ++result_.wrong_edges;
+                return absl::OkStatus();
+            }
+        }
+        if (2 * count_ == most_edges_) {
+            note_degrees(offsets);
+        }
+        const analysis_settings settings = settings_of(offsets);
+        for (graph_analysis_row& row : result_.analyses) {
+            const auto on_graph = runner_->run(row.what, of_graph, settings);
+            if (!on_graph.ok()) {
+                return on_graph.status();
+            }
+            const auto wrong = fault_of(row.what, *on_graph, of_graph, settings, offsets);
+            const auto on_csr = runner_->run(row.what, rows, settings);
+            if (!wrong.ok() || !on_csr.ok()) {
+                return wrong.ok() ? on_csr.status() : wrong.status();
+            }
+            note(row, settings, *on_graph, *on_csr, *wrong, difference(row.what, *on_csr, *on_graph));
+        }
+        return absl::OkStatus();
+    }
+    /// Returns what is wrong, by invariants, with the result of the last analysis; empty if nothing is.
+    absl::StatusOr<std::string> fault_of(analysis what, const analysis_result& found, const graph_rows<Property>& rows,
+                                         const analysis_settings& settings, const std::vector<std::uint64_t>& offsets) {
+        if (what == analysis::pagerank) {
+            std::uint64_t isolated = 0;
+            for (std::uint32_t u = 0; u < vertices_; ++u) {
+                isolated += offsets[u] == offsets[u + std::size_t{1}] ? 1 : 0;
+            }
+            return wrong_ranks(found.values, isolated, settings.rank_steps);
+        }
+        const auto violations = runner_->violations(what, rows, settings);
+        if (!violations.ok() || *violations != 0) {
+            return violations.ok() ? absl::StatusOr<std::string>(absl::StrCat(*violations, " invariants do not hold"))
+                                   : violations.status();
+        }
+        if (what == analysis::components) {
+            // Labels that are equal along edges may be equal beyond a component: not beyond that of the source.
+            const auto levels = runner_->run(analysis::bfs, rows, settings);
+            if (!levels.ok()) {
+                return levels.status();
+            }
+            for (std::uint32_t u = 0; u < vertices_; ++u) {
+                if ((levels->words[u] != unreached) != (found.words[u] == found.words[settings.source])) {
+                    return absl::StrFormat("vertex %d has label %d, and the search from vertex %d %s it", u,
+                                           found.words[u], settings.source,
+                                           levels->words[u] != unreached ? "reaches" : "does not reach");
+                }
+            }
+        }
+        return std::string();
+    }
+    /// Begins at a vertex with many neighbours, so that much is reached.
+    [[nodiscard]] analysis_settings settings_of(const std::vector<std::uint64_t>& offsets) const {
+        analysis_settings settings{0, options_.rank_steps};
+        std::uint64_t most = 0;
+        for (std::uint32_t u = 0; u < vertices_; ++u) {
+            const std::uint64_t degree = offsets[u + std::size_t{1}] - offsets[u];
+            settings.source = degree > most ? u : settings.source;
+            most = std::max(most, degree);
+        }
+        return settings;
+    }
+    /// Notes an analysis and what was wrong with it.
+    void note(graph_analysis_row& row, const analysis_settings& settings, const analysis_result& on_graph,
+              const analysis_result& on_csr, const std::string& wrong_on_graph, const std::string& wrong_on_csr) {
+        ++row.times;
+        row.graph_us = on_graph.kernel_us;
+        row.csr_us = on_csr.kernel_us;
+        row.source = settings.source;
+        if (options_.keeps_values) {
+            row.last = on_graph;
+        }
+        for (const std::string& wrong : {wrong_on_graph, wrong_on_csr}) {
+            row.wrong += wrong.empty() ? 0 : 1;
+            row.first_wrong = row.first_wrong.empty() ? wrong : row.first_wrong;
+        }
     }
 
     heap& heap_;
@@ -420,7 +418,9 @@ private:
     std::uint32_t vertices_;
     const graph_options& options_;
     graph_result result_;
-    std::vector<weighted_edge> edges_;  ///< those that the graph must have, ascending
+    std::vector<weighted_edge> edges_;  ///< those that the graph must have, ascending; empty with invariants
+    std::uint64_t count_ = 0;           ///< edges that the graph must have
+    std::uint64_t marks_ = 0;           ///< sum of their marks, of both directions
     std::uint64_t most_edges_ = 0;
     device_array<std::uint32_t> sources_;
     device_array<std::uint32_t> targets_;
@@ -441,18 +441,14 @@ absl::StatusOr<graph_result> run_with(heap& h, std::uint32_t vertices, const std
 
 }  // namespace
 
-double weight_table::of(edge e) const {
-    const auto at = std::ranges::lower_bound(input.edges, e);
-    if (at != input.edges.end() && *at == e && !input.weights.empty()) {
-        return input.weights[static_cast<std::size_t>(at - input.edges.begin())];
-    }
-    return static_cast<double>(1 + simt::below64(simt::random_bits(seed, 29, e.key), 64));
-}
-
 absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
                                        const graph_options& options, command_line::progress& bar) {
     if (vertices == 0 || edges.empty()) {
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
+    }
+    if (options.check == graph_check::invariants && options.mode == update_mode::pressure) {
+        return absl::InvalidArgumentError(
+            "the edges of pressure may be there already, which invariants cannot tell; give --check host");
     }
     const version_difference change =
         options.mode == update_mode::then ? difference_of(edges, options) : version_difference{};

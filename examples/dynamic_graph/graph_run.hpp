@@ -39,6 +39,10 @@ struct weight_table {
 /// How the graph is changed: by a batch, or by a kernel whose threads change an edge each.
 enum class update_way : std::uint8_t { batches, kernels };
 
+/// What the graph is compared with: a set and programs on the host; or what must hold of any graph (invariants.cuh),
+/// which takes no more of the host than the edges that come.
+enum class graph_check : std::uint8_t { host, invariants };
+
 struct graph_options {
     std::uint64_t batch = 1 << 16;  ///< edges; each is two directions
     update_mode mode = update_mode::build;
@@ -50,6 +54,7 @@ struct graph_options {
     std::uint64_t seed = 1;
     weight_table second;  ///< of `then`: the second version
     update_way by = update_way::batches;
+    graph_check check = graph_check::host;
     int rank_steps = 20;        ///< of PageRank
     bool keeps_values = false;  ///< the result has what the analyses said of each vertex, the last time
     /// The edges' properties, used by shortest paths; none: edges have no property, and `weight_of` the ends is used.

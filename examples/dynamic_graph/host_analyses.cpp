@@ -126,6 +126,30 @@ analysis_result analyse_on_host(analysis what, const host_graph& graph, const an
     return r;
 }
 
+double rank_sum(std::uint64_t vertices, std::uint64_t isolated, int steps) {
+    const auto with_edges = static_cast<double>(vertices - isolated);
+    double sum = with_edges / static_cast<double>(vertices);
+    for (int i = 0; i < steps; ++i) {
+        sum = (1 - rank_damping) * with_edges + rank_damping * sum;
+    }
+    return sum + (1 - rank_damping) * static_cast<double>(isolated);
+}
+
+std::string wrong_ranks(const std::vector<double>& ranks, std::uint64_t isolated, int steps) {
+    long double sum = 0;
+    for (const double rank : ranks) {
+        if (!(rank >= (1 - rank_damping) * (1 - 1e-9))) {
+            return absl::StrFormat("a rank is %.12g, less than a vertex has by itself", rank);
+        }
+        sum += rank;
+    }
+    const double found = static_cast<double>(sum);
+    const double right = rank_sum(ranks.size(), isolated, steps);
+    return std::abs(found - right) <= 1e-9 * right
+               ? ""
+               : absl::StrFormat("the ranks' sum is %.12g, not %.12g", found, right);
+}
+
 std::string difference(analysis what, const analysis_result& found, const analysis_result& right) {
     if (found.count != right.count) {
         return absl::StrFormat("%d triangles, not %d", found.count, right.count);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "examples/dynamic_graph/analyses_kernels.cuh"
@@ -52,6 +53,7 @@ protected:
         how.chosen = chosen_;
         how.second = {std::move(second), 3};
         how.by = by_;
+        how.check = check_;
         if (weights_) {
             how.weights = weight_table{*graph, 3};
         }
@@ -72,6 +74,7 @@ protected:
     }
     std::vector<analysis> chosen_ = all_analyses();
     update_way by_ = update_way::batches;
+    graph_check check_ = graph_check::host;
     bool weights_ = false;
     graph_result result_;
 };
@@ -99,13 +102,13 @@ TEST_P(changing_graph, with_many_edges_of_few_vertices) {
 }
 TEST_P(changing_graph, by_kernels) {
     by_ = update_way::kernels;
-    ASSERT_NO_FATAL_FAILURE(run("rmat:6,6", update_mode::reinsert, 150));
+    ASSERT_NO_FATAL_FAILURE(run("rmat:5,5", update_mode::reinsert, 50));
     expect_right();
     EXPECT_GT(result_.batches.back().edges, 0u);
 }
 TEST_P(changing_graph, with_weights) {
     weights_ = true;
-    ASSERT_NO_FATAL_FAILURE(run("er:80,300", update_mode::build, 100));
+    ASSERT_NO_FATAL_FAILURE(run("er:40,120", update_mode::build, 60));
     expect_right();
 }
 TEST_P(changing_graph, with_weights_by_kernels) {
@@ -130,8 +133,20 @@ TEST_P(changing_graph, changes_the_weights_of_its_second_version) {
     EXPECT_EQ(result_.second->added, changed);
     EXPECT_EQ(result_.second->removed, changed);
 }
+TEST_P(changing_graph, by_invariants) {
+    check_ = graph_check::invariants;
+    ASSERT_NO_FATAL_FAILURE(run("rmat:5,4", update_mode::reinsert, 50));
+    expect_right();
+    EXPECT_EQ(std::reduce(result_.degrees.begin(), result_.degrees.end()), 32u);
+}
+TEST_P(changing_graph, with_weights_by_invariants) {
+    check_ = graph_check::invariants;
+    weights_ = true;
+    ASSERT_NO_FATAL_FAILURE(run("grid:9x8,20", update_mode::window, 40));
+    expect_right();
+}
 TEST_P(changing_graph, becomes_its_second_version) {
-    const auto first = graph_of("er:90,400", 3);
+    const auto first = graph_of("er:40,150", 3);
     std::vector<edge> second;
     for (std::size_t i = 0; i < first->edges.size(); ++i) {
         if (i % 5 != 0) {
@@ -139,14 +154,14 @@ TEST_P(changing_graph, becomes_its_second_version) {
         }
     }
     const std::uint64_t kept = second.size();
-    const auto other = graph_of("er:90,60", 4);
+    const auto other = graph_of("er:40,60", 4);
     for (const edge& e : other->edges) {
         if (!std::ranges::binary_search(first->edges, e)) {
             second.push_back(e);
         }
     }
     std::ranges::sort(second);
-    ASSERT_NO_FATAL_FAILURE(run("er:90,400", update_mode::then, 100, 256 << 20, make_edge_list(90, second)));
+    ASSERT_NO_FATAL_FAILURE(run("er:40,150", update_mode::then, 80, 256 << 20, make_edge_list(40, second)));
     expect_right();
     ASSERT_TRUE(result_.second.has_value());
     EXPECT_TRUE(result_.second->equal);
@@ -263,6 +278,14 @@ TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
     }
 }
 
+TEST(graph_command, checks_by_invariants) {
+    const auto [code, text] = test::run_emulated("graph", {"rmat:6,3", "--batch", "80", "--check", "invariants"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("times by invariants, on the graph and on rows"));
+    EXPECT_THAT(text, HasSubstr("degree  vertices"));
+    test::expect_refused("graph", {{"rmat:5", "--check", "invariants", "--updates", "pressure"}});
+}
+
 TEST(graph_command, prints_batches_degrees_and_checks) {
     const auto [code, text] = test::run_emulated("graph", {"rmat:6", "--batch", "200", "--analyses", "bfs,kcore"});
     EXPECT_EQ(code, 0) << text;
@@ -287,7 +310,7 @@ TEST(package_graphs, differ_by_what_the_updates_of_debian_changed) {
     EXPECT_EQ(updates->edges.size() - both.size(), 468u);
 }
 
-TEST(graph_command, applies_the_updates_of_debian) {
+TEST(graph_command, slow_applies_the_updates_of_debian) {
     const std::string folder = ORCHARD_SOURCE_DIR "/examples/data/debian12-";
     const auto [code, text] =
         test::run_emulated("graph", {folder + "release.mtx.gz", "--then", folder + "updates.mtx.gz", "--batch",
@@ -317,6 +340,7 @@ TEST(graph_command, refuses_what_makes_no_sense) {
                                    {"rmat:5", "--weights", "input"},
                                    {"rmat:5", "--weights", "x"},
                                    {"rmat:5", "--by", "hand"},
+                                   {"rmat:5", "--check", "hand"},
                                    {"rmat:5", "--then", "rmat:0"},
                                    {"rmat:5", "--then", "rmat:6", "--updates", "window"},
                                    {"rmat:5", "--then", "rmat:6", "--batch", "9", "--batches", "3"},
