@@ -332,10 +332,11 @@ void declare(CLI::App& app, graph_arguments& a) {
         ->type_name("build|window|reinsert|pressure");
     app.add_option(
            "--then", a.then,
-           "A second version of the graph: after all of the first, what is new is added and what is gone removed")
+           "A second version of the graph: after all of the first, what it lacks is removed and what is new added")
         ->type_name("GRAPH");
     const std::map<std::string, update_way> ways{{"batches", update_way::batches}, {"kernels", update_way::kernels}};
-    app.add_option("--by", a.run.by, "batches: of the host's; kernels: each thread changes an edge by graph_ref")
+    app.add_option("--by", a.run.by,
+                   "batches: graph::insert and erase; kernels: each thread changes edges by graph_ref")
         ->transform(CLI::CheckedTransformer(ways).description(""))
         ->type_name("batches|kernels");
     const std::map<std::string, weight_source> sources{

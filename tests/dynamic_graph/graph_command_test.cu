@@ -169,6 +169,14 @@ TEST_P(changing_graph, becomes_its_second_version) {
     EXPECT_EQ(result_.second->removed, first->edges.size() - kept);
     EXPECT_EQ(result_.batches.back().edges, 2 * second.size());
 }
+TEST_P(changing_graph, that_lacks_edges_is_not_its_second_version) {
+    chosen_ = {};
+    const std::string input = "er:1500,60000";
+    ASSERT_NO_FATAL_FAILURE(run(input, update_mode::then, 30'000, 4 << 20, *graph_of(input, 3)));
+    EXPECT_GT(result_.left, 0u);
+    EXPECT_FALSE(result_.second->equal);
+    EXPECT_TRUE(result_.is_valid) << result_.fault;
+}
 TEST_P(changing_graph, that_finds_no_memory_says_so_and_stays_valid) {
     chosen_ = {};
     ASSERT_NO_FATAL_FAILURE(run("er:1500,600000", update_mode::build, 300'000, 4 << 20));
