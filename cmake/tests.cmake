@@ -315,14 +315,17 @@ if(Python3_FOUND)
             continue() # an interpreter without the sanitizer's runtime does not load a library that needs it
         endif()
         set(interpreter Python3::Interpreter)
-        if(folder STREQUAL "python" AND TARGET orchard_uvm_python)
-            set(interpreter Python::Interpreter) # that of its module
+        if(TARGET orchard_uvm_python AND (folder STREQUAL "python" OR name STREQUAL "networkx_test"))
+            set(interpreter Python::Interpreter) # that of its module, with the packages of tests/python/requirements.txt
         endif()
         add_test(NAME ${folder}.${name} COMMAND ${interpreter} -B "${script}")
         set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${ORCHARD_TEST_TIMEOUT_S})
         if(folder STREQUAL "python") # the Python package, over the library of this build
             set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
                                  "ORCHARD_LIBRARY=$<TARGET_FILE:orchard_shared>")
+        elseif(name STREQUAL "networkx_test")
+            set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+                                 "ORCHARD_PROGRAM=$<TARGET_FILE:orchard>")
         endif()
     endforeach()
 else()

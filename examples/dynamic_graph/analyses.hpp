@@ -21,24 +21,38 @@ inline constexpr std::string_view analysis_names[analyses] = {"bfs",        "sss
                                                               "components", "triangles", "kcore"};
 [[nodiscard]] constexpr std::string_view name_of(analysis a) { return analysis_names[static_cast<int>(a)]; }
 
-/// Steps and damping of PageRank.
-inline constexpr int rank_steps = 20;
 inline constexpr double rank_damping = 0.85;
+
+/// What an analysis begins with.
+struct analysis_settings {
+    std::uint32_t source = 0;  ///< of BFS and shortest paths
+    int rank_steps = 20;       ///< of PageRank
+};
 
 /// The result of one analysis; only the part that it has is filled.
 struct analysis_result {
-    std::vector<std::uint32_t> words;  ///< distances (0x7fffffff: not reached), labels, cores
-    std::vector<double> ranks;
-    std::uint64_t count = 0;  ///< triangles
+    std::vector<std::uint32_t> words;  ///< levels (0x7fffffff: not reached), labels, cores
+    std::vector<double> values;        ///< ranks; lengths of paths (infinite: not reached)
+    std::uint64_t count = 0;           ///< triangles
     double kernel_us = 0;
 };
 
 /// Returns the result on the host. BFS, shortest paths, PageRank, components, cores by Boost.Graph; triangles by
-/// merging sorted rows. BFS and shortest paths begin at `source`.
-analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source);
+/// merging sorted rows.
+/// @param weights  of the edges in the order of `graph.neighbours`; none: `weight_of` the ends
+analysis_result analyse_on_host(analysis what, const host_graph& graph, const analysis_settings& settings,
+                                std::span<const double> weights = {});
 
-/// Returns what differs between two results, empty if nothing does. Labels are compared as a partition of the
-/// vertices; ranks to a part in 10^9.
+/// Returns what the ranks of PageRank must sum up to, since each vertex with edges gives all of its rank, times the
+/// damping.
+/// @param isolated  vertices without edges, which give nothing
+double rank_sum(std::uint64_t vertices, std::uint64_t isolated, int steps);
+
+/// Returns what is wrong with ranks by their sum, to a part in 10^9, and their least; empty if nothing is.
+std::string wrong_ranks(const std::vector<double>& ranks, std::uint64_t isolated, int steps);
+
+/// Returns what differs between two results, empty if nothing does. Ranks are compared to a part in 10^9, the others
+/// exactly.
 std::string difference(analysis what, const analysis_result& found, const analysis_result& right);
 
 }  // namespace orchard::examples

@@ -5,7 +5,7 @@
 /// The kernels of the analyses. Each takes its rows as a template argument, so that the same code runs on a graph in a
 /// heap, on a snapshot of it, and on compressed sparse rows.
 ///
-///     graph_rows    the rows of `graph_view`            csr_rows    two arrays
+///     graph_rows    the rows of `graph_view`            csr_rows    two arrays, or three with weights
 ///     over_rows     calls `work(u, row, lane)` with all lanes of a warp, for one vertex after the other
 
 #include <cstdint>
@@ -17,10 +17,23 @@ namespace orchard::examples {
 using word32 = simt::device_word<std::uint32_t>;
 using word64 = simt::device_word<std::uint64_t>;
 
+/// Returns the weight of an edge that has none of its own, 1 to 64: the same in both directions.
+[[nodiscard]] ORCHARD_FN constexpr std::uint32_t weight_of(std::uint32_t u, std::uint32_t v) {
+    const std::uint32_t low = u < v ? u : v;
+    const std::uint32_t high = u < v ? v : u;
+    return 1 + ((low * 0x9e3779b1u ^ high * 0x85ebca6bu) >> 26);
+}
+
 /// The edges of a vertex: their targets ascend.
 struct target_row {
     const std::uint32_t* targets = nullptr;
     std::uint32_t size = 0;
+    const double* weights = nullptr;  ///< null: `weight_of`
+
+    /// Returns the weight of edge `i`, of vertex `u`.
+    [[nodiscard]] ORCHARD_INLINE double weight(std::uint32_t u, std::uint32_t i) const {
+        return weights == nullptr ? weight_of(u, targets[i]) : weights[i];
+    }
 
     /// Returns whether `v` is among the targets.
     [[nodiscard]] ORCHARD_FN bool contains(std::uint32_t v) const {
@@ -39,28 +52,32 @@ struct target_row {
 struct csr_rows {
     const std::uint64_t* offsets;
     const std::uint32_t* targets;
+    const double* weights = nullptr;  ///< null: `weight_of`
 
     [[nodiscard]] ORCHARD_INLINE target_row row(std::uint32_t u) const {
         const std::uint64_t begin = offsets[u];
-        return {targets + begin, static_cast<std::uint32_t>(offsets[u + 1] - begin)};
+        return {targets + begin, static_cast<std::uint32_t>(offsets[u + 1] - begin),
+                weights == nullptr ? nullptr : weights + begin};
     }
 };
 
+/// `Property`: none, or `double`, a weight.
+template <class Property>
 struct graph_rows {
-    graph_view<> graph;
+    graph_view<Property> graph;
 
     [[nodiscard]] ORCHARD_INLINE target_row row(std::uint32_t u) const {
-        const graph_row<> r = graph.neighbours(u);
-        return r.size() == 0 ? target_row{} : target_row{r.targets(), r.size()};
+        const graph_row<Property> r = graph.neighbours(u);
+        if (r.size() == 0) {
+            return {};
+        }
+        if constexpr (device::graph_layout<Property>::has_property) {
+            return {r.targets(), r.size(), &r.property(0)};
+        } else {
+            return {r.targets(), r.size()};
+        }
     }
 };
-
-/// Returns the weight of an edge, 1 to 64: the same in both directions.
-[[nodiscard]] ORCHARD_FN constexpr std::uint32_t weight_of(std::uint32_t u, std::uint32_t v) {
-    const std::uint32_t low = u < v ? u : v;
-    const std::uint32_t high = u < v ? v : u;
-    return 1 + ((low * 0x9e3779b1u ^ high * 0x85ebca6bu) >> 26);
-}
 
 inline constexpr std::uint32_t unreached = 0x7fffffffu;
 /// The warps of `over_rows` have all their lanes, which go through the vertices together.
@@ -108,9 +125,25 @@ struct search_work {
     }
 };
 
-/// One round of shortest paths: the edges of the vertices that became nearer in the round before.
+/// Lengths of paths are `double`, kept as their bits: those of numbers from 0 have the same order.
+[[nodiscard]] ORCHARD_FN inline std::uint64_t bits_of(double value) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+[[nodiscard]] ORCHARD_FN inline double double_of(std::uint64_t bits) {
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+/// The bits of infinity, the length of the path to a vertex that is not reached.
+inline constexpr std::uint64_t no_path = 0x7ff0000000000000u;
+
+/// One round of shortest paths: the edges of the vertices that became nearer in the round before. A path's length is
+/// the sum of its weights from the source on, rounded at each step; since rounding keeps the order, the least of all
+/// paths is the same whatever the order of the rounds.
 struct path_work {
-    word32* distance;
+    word64* distance;
     const word32* active;
     word32* next;
     word32* changed;
@@ -120,12 +153,12 @@ struct path_work {
         if (active[u].load<simt::order::relaxed>() == 0) {
             return;
         }
-        const std::uint32_t mine = distance[u].load<simt::order::relaxed>();
+        const double mine = double_of(distance[u].load<simt::order::relaxed>());
         const target_row r = rows.row(u);
         bool found = false;
         for (std::uint32_t i = lane; i < r.size; i += simt::warp_size) {
             const std::uint32_t v = r.targets[i];
-            const std::uint32_t length = mine + weight_of(u, v);
+            const std::uint64_t length = bits_of(mine + r.weight(u, i));
             if (length < distance[v].load<simt::order::relaxed>()) {
                 distance[v].lower<simt::order::relaxed>(length);
                 next[v].store<simt::order::relaxed>(1);
@@ -152,12 +185,8 @@ struct rank_work {
             sum += share[r.targets[i]];
         }
         for (int apart = simt::warp_size / 2; apart != 0; apart /= 2) {
-            std::uint64_t bits = 0;
-            std::memcpy(&bits, &sum, sizeof(bits));
-            bits = simt::shuffle(whole_warp, bits, (static_cast<int>(lane) + apart) % simt::warp_size);
-            double other = 0;
-            std::memcpy(&other, &bits, sizeof(other));
-            sum += other;
+            sum +=
+                double_of(simt::shuffle(whole_warp, bits_of(sum), (static_cast<int>(lane) + apart) % simt::warp_size));
         }
         if (lane == 0) {
             rank[u] = 1 - damping + damping * sum;
@@ -293,6 +322,17 @@ struct fill_words {
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (std::uint64_t u = at.global_thread(); u < vertices; u += at.threads()) {
             words[u].store<simt::order::relaxed>(by_number ? static_cast<std::uint32_t>(u) : value);
+        }
+    }
+};
+struct fill_lengths {
+    std::uint32_t vertices;
+    word64* lengths;
+    std::uint32_t source;  ///< 0 from here, infinite to all others
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        for (std::uint64_t u = at.global_thread(); u < vertices; u += at.threads()) {
+            lengths[u].store<simt::order::relaxed>(u == source ? 0 : no_path);
         }
     }
 };

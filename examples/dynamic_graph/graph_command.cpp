@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "examples/dynamic_graph/analyses_kernels.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/report/checked_command.hpp"
@@ -25,9 +27,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Where the edges' properties come from.
+enum class weight_source : std::uint8_t { none, input, random };
+
 struct graph_arguments {
     std::string input = "rmat:10";
+    std::string then;  ///< the second version; empty: none
+    weight_source weights = weight_source::none;
     graph_options run;
+    bool updates_given = false;
     edge_order order = edge_order::uniform;
     std::string analyses = "all";
     bool capacity_given = false;
@@ -66,25 +74,83 @@ absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
     return all;
 }
 
-/// Returns a capacity with room to spare: six times 4 B for each direction, and what the segment cache holds.
-std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges) {
-    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * 24 + 256 * mib);
+/// Returns a capacity with room to spare: six times the bytes of each direction, and what the segment cache holds.
+std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges, bool weights) {
+    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * (weights ? 72 : 24) + 256 * mib);
 }
 
-std::vector<check> checks_of(const graph_result& r) {
+std::vector<check> checks_of(const graph_result& r, graph_check by) {
+    const bool on_host = by == graph_check::host;
     std::vector<check> all{
         {"batches", r.wrong_counts == 0 && r.left == 0,
-         absl::StrFormat("%d; %d took another number of edges than the host's set, %d directions found no memory",
-                         r.batches.size(), r.wrong_counts, r.left)},
-        {"edges", r.wrong_edges == 0, absl::StrFormat("%d comparisons differ from the host's rows", r.wrong_edges)}};
+         absl::StrFormat("%d; %d took another number of edges than %s, %d directions found no memory", r.batches.size(),
+                         r.wrong_counts, on_host ? "the host's set" : "they had", r.left)},
+        {"edges", r.wrong_edges == 0,
+         absl::StrFormat("%d comparisons differ from %s", r.wrong_edges,
+                         on_host ? "the host's rows" : "the invariants of rows")}};
+    if (r.second) {
+        all.push_back({"second version", r.second->equal,
+                       absl::StrFormat("%d edges added, %d removed; the rows are%s those of the second graph",
+                                       r.second->added, r.second->removed, r.second->equal ? "" : " not")});
+    }
     for (const graph_analysis_row& row : r.analyses) {
         all.push_back({std::string(name_of(row.what)), row.wrong == 0 && row.times != 0,
                        row.wrong == 0
-                           ? absl::StrFormat("%d times as on the host, on the graph and on rows", row.times)
+                           ? absl::StrFormat("%d times %s, on the graph and on rows", row.times,
+                                             on_host ? "as on the host" : "by invariants")
                            : absl::StrFormat("%d of %d differ: %s", row.wrong, 2 * row.times, row.first_wrong)});
     }
     all.push_back({"the heap is whole, and empty", r.is_valid, r.is_valid ? "after the graph's end" : r.fault});
     return all;
+}
+
+/// Reads or makes a graph, with weights if the input's are asked for. Errors: InvalidArgument if it has none.
+absl::StatusOr<edge_list> weighted_graph(const graph_arguments& a, const std::string& text) {
+    const bool keeps = a.weights == weight_source::input;
+    auto graph = graph_of(text, a.run.seed, keeps ? edge_weights::kept : edge_weights::dropped);
+    if (graph.ok() && graph->edges.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("graph \"", text, "\" has no edges; give one that has"));
+    }
+    if (graph.ok() && keeps && graph->weights.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("graph \"", text, "\" has no weights; give --weights random, or a file that has"));
+    }
+    return graph;
+}
+
+/// The graph, and how many vertices and edges it has together with its second version.
+struct graph_input {
+    edge_list graph;
+    std::uint32_t vertices = 0;
+    std::uint64_t most_edges = 0;
+};
+
+/// Reads or makes the graph and its second version, whose edges are put into `a.run`.
+absl::StatusOr<graph_input> input_of(graph_arguments& a) {
+    auto graph = weighted_graph(a, a.input);
+    if (!graph.ok()) {
+        return graph.status();
+    }
+    graph_input in{*std::move(graph)};
+    in.vertices = in.graph.vertices;
+    in.most_edges = in.graph.edges.size();
+    if (a.weights != weight_source::none) {
+        a.run.weights = weight_table{a.weights == weight_source::input ? in.graph : edge_list(), a.run.seed};
+    }
+    if (!a.then.empty()) {
+        if (a.updates_given) {
+            return absl::InvalidArgumentError("--then says what the updates are; leave out --updates");
+        }
+        auto second = weighted_graph(a, a.then);
+        if (!second.ok()) {
+            return second.status();
+        }
+        a.run.mode = update_mode::then;
+        in.vertices = std::max(in.vertices, second->vertices);
+        in.most_edges += second->edges.size();
+        a.run.second = {*std::move(second), a.run.seed};
+    }
+    return in;
 }
 
 absl::StatusOr<graph_report> execute(graph_arguments& a) {
@@ -93,12 +159,9 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
         return which.status();
     }
     a.run.chosen = *which;
-    const auto graph = graph_of(a.input, a.run.seed);
-    if (!graph.ok()) {
-        return graph.status();
-    }
-    if (graph->edges.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat("graph \"", a.input, "\" has no edges; give one that has"));
+    const auto input = input_of(a);
+    if (!input.ok()) {
+        return input.status();
     }
     graph_report report;
     const auto device = choose_device(a.heap.device);
@@ -106,22 +169,22 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
         return device.status();
     }
     report.device = *device;
-    report.vertices = graph->vertices;
-    report.edges = graph->edges.size();
+    report.vertices = input->vertices;
+    report.edges = input->graph.edges.size();
     if (!a.capacity_given) {
-        a.heap.capacity = capacity_for(graph->vertices, graph->edges.size());
+        a.heap.capacity = capacity_for(input->vertices, input->most_edges, a.weights != weight_source::none);
     }
     auto h = command_line::create_heap(a.heap);
     if (!h.ok()) {
         return h.status();
     }
     command_line::progress bar(!a.quiet);
-    auto result = run_graph(*h, graph->vertices, ordered(*graph, a.order, a.run.seed), a.run, bar);
+    auto result = run_graph(*h, input->vertices, ordered(input->graph, a.order, a.run.seed), a.run, bar);
     if (!result.ok()) {
         return result.status();
     }
     report.result = *std::move(result);
-    report.checks = checks_of(report.result);
+    report.checks = checks_of(report.result, a.run.check);
     return report;
 }
 
@@ -188,6 +251,22 @@ std::string to_text(const graph_arguments& a, const graph_report& r) {
     return text;
 }
 
+/// Returns what an analysis said of each vertex: null for one that is not reached. The number of triangles alone.
+ordered_json values_of(const graph_analysis_row& row) {
+    if (row.what == analysis::triangles) {
+        return row.last.count;
+    }
+    ordered_json values = ordered_json::array();
+    for (const std::uint32_t word : row.last.words) {
+        const bool is_level = row.what == analysis::bfs;
+        values.push_back(is_level && word == unreached ? ordered_json() : ordered_json(word));
+    }
+    for (const double value : row.last.values) {
+        values.push_back(std::isinf(value) ? ordered_json() : ordered_json(value));
+    }
+    return values;
+}
+
 /// Returns the members of the document, without the checks.
 ordered_json members(const graph_arguments& a, const graph_report& r) {
     ordered_json batches = ordered_json::array();
@@ -206,17 +285,29 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                         {"wrong", row.wrong},
                         {"graph_us", row.graph_us},
                         {"csr_us", row.csr_us}});
+        if (a.run.keeps_values) {
+            rows.back()["source"] = row.source;
+            rows.back()["values"] = values_of(row);
+        }
     }
-    return {{"graph", a.input},
-            {"vertices", r.vertices},
-            {"edges", r.edges},
-            {"batch", a.run.batch},
-            {"bytes_per_edge", r.result.bytes_per_edge},
-            {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
-            {"degrees", r.result.degrees},
-            {"batches", std::move(batches)},
-            {"analyses", std::move(rows)},
-            {"statistics", command_line::json_of(r.result.at_end)}};
+    ordered_json document{{"graph", a.input},
+                          {"vertices", r.vertices},
+                          {"edges", r.edges},
+                          {"batch", a.run.batch},
+                          {"by", a.run.by == update_way::kernels ? "kernels" : "batches"},
+                          {"weights", a.run.weights.has_value()},
+                          {"check", a.run.check == graph_check::host ? "host" : "invariants"},
+                          {"bytes_per_edge", r.result.bytes_per_edge},
+                          {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
+                          {"degrees", r.result.degrees},
+                          {"batches", std::move(batches)},
+                          {"analyses", std::move(rows)},
+                          {"statistics", command_line::json_of(r.result.at_end)}};
+    if (r.result.second) {
+        document["then"] = {
+            {"graph", a.then}, {"added", r.result.second->added}, {"removed", r.result.second->removed}};
+    }
+    return document;
 }
 
 void declare(CLI::App& app, graph_arguments& a) {
@@ -239,6 +330,21 @@ void declare(CLI::App& app, graph_arguments& a) {
            "add each again; pressure: edges of 1,000 vertices come and go")
         ->transform(CLI::CheckedTransformer(modes).description(""))
         ->type_name("build|window|reinsert|pressure");
+    app.add_option(
+           "--then", a.then,
+           "A second version of the graph: after all of the first, what it lacks is removed and what is new added")
+        ->type_name("GRAPH");
+    const std::map<std::string, update_way> ways{{"batches", update_way::batches}, {"kernels", update_way::kernels}};
+    app.add_option("--by", a.run.by,
+                   "batches: graph::insert and erase; kernels: each thread changes edges by graph_ref")
+        ->transform(CLI::CheckedTransformer(ways).description(""))
+        ->type_name("batches|kernels");
+    const std::map<std::string, weight_source> sources{
+        {"none", weight_source::none}, {"input", weight_source::input}, {"random", weight_source::random}};
+    app.add_option("--weights", a.weights,
+                   "Properties of the edges, which sssp uses: none; input: the file's weights, from 0; random: 1 to 64")
+        ->transform(CLI::CheckedTransformer(sources).description(""))
+        ->type_name("none|input|random");
     app.add_option("--window", a.run.window, "Batches that are there at once, with --updates window (1 to 1,000,000)")
         ->type_name("N")
         ->capture_default_str()
@@ -254,6 +360,20 @@ void declare(CLI::App& app, graph_arguments& a) {
     app.add_option("--analyses", a.analyses, "Some of bfs, sssp, pagerank, components, triangles, kcore; all, or none")
         ->type_name("NAMES")
         ->capture_default_str();
+    const std::map<std::string, graph_check> kinds{{"host", graph_check::host},
+                                                   {"invariants", graph_check::invariants}};
+    app.add_option(
+           "--check", a.run.check,
+           "host: against a set and programs on the host; invariants: by what must hold of any graph, for large "
+           "ones")
+        ->transform(CLI::CheckedTransformer(kinds).description(""))
+        ->type_name("host|invariants");
+    app.add_option("--rank-steps", a.run.rank_steps, "Steps of pagerank (1 to 10,000)")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 10'000).description(""));
+    app.add_flag("--values", a.run.keeps_values,
+                 "Write into the document what the analyses said of each vertex, the last time");
     app.add_option("--seed", a.run.seed, "Seed of the graph and of the order of its edges")
         ->type_name("N")
         ->capture_default_str();
@@ -261,13 +381,20 @@ void declare(CLI::App& app, graph_arguments& a) {
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");
     add_to(app, a.heap);
     app.footer("Unless given, the capacity is what the graph needs, and 1 GiB at least.");
-    app.parse_complete_callback([&app, &a] { a.capacity_given = given_options(app).contains("capacity"); });
+    app.parse_complete_callback([&app, &a] {
+        a.capacity_given = given_options(app).contains("capacity");
+        a.updates_given = app.count("--updates") != 0;
+    });
 }
 
 command_line::subcommand graph_command() {
     const auto a = std::make_shared<graph_arguments>();
     return {"graph", "A dynamic graph that is built, changed and analysed by batches", "Examples",
-            [a](CLI::App& app) { declare(app, *a); }, [a] { return run_checked(*a, execute, to_text, members); }};
+            [a](CLI::App& app) {
+                *a = graph_arguments();  // a process may run the command twice
+                declare(app, *a);
+            },
+            [a] { return run_checked(*a, execute, to_text, members); }};
 }
 
 const command_line::registrar graph_command_registered{graph_command()};

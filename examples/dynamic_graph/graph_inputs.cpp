@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "device/simt/random.hpp"
-#include "examples/graph/read_graph.hpp"
 #include "examples/graph/rmat.hpp"
 
 namespace orchard::examples {
@@ -167,13 +166,13 @@ absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed)
 
 }  // namespace
 
-absl::StatusOr<edge_list> graph_of(const std::string& text, std::uint64_t seed) {
+absl::StatusOr<edge_list> graph_of(const std::string& text, std::uint64_t seed, edge_weights weights) {
     const auto begins = [&](const char* kind) { return text.rfind(kind, 0) == 0; };
     return begins("rmat:")   ? rmat(text, seed)
            : begins("er:")   ? erdos_renyi(text, seed)
            : begins("grid:") ? grid(text, seed)
            : begins("rgg:")  ? geometric(text, seed)
-                             : read_graph(text);
+                             : read_graph(text, weights);
 }
 
 std::vector<edge> ordered(const edge_list& graph, edge_order order, std::uint64_t seed) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"
+#include "examples/graph/read_graph.hpp"
 
 namespace orchard::examples {
 
@@ -21,8 +22,10 @@ namespace orchard::examples {
 ///     rgg:VERTICES,DEGREE     random points in a square, joined if they are near: DEGREE neighbours on average
 ///     anything else           a file: MatrixMarket, METIS (*.metis) or an edge list, plain or gzip
 ///
-/// Errors: InvalidArgument with the part that is wrong and what is allowed; those of the readers.
-absl::StatusOr<edge_list> graph_of(const std::string& description, std::uint64_t seed);
+/// Weights are kept if they are asked for, and a file has some. Errors: InvalidArgument with the part that is wrong and
+/// what is allowed; those of the readers.
+absl::StatusOr<edge_list> graph_of(const std::string& description, std::uint64_t seed,
+                                   edge_weights weights = edge_weights::dropped);
 
 /// The order in which edges are added.
 enum class edge_order : std::uint8_t {

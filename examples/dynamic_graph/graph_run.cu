@@ -4,9 +4,9 @@
 /// The batches; see graph_run.hpp.
 ///
 ///     run_graph
-///       plan           the batches, as edges to add or to remove
+///       plan           the batches, as edges to add or to remove: graph_plan.cpp
 ///       apply          one batch: on the device, in the host's set, and the number of edges that changed compared
-///       compare        the analyses, on the graph, on compressed sparse rows, and on the host
+///       compare        the analyses, on the graph, on compressed sparse rows, and on the host or by invariants
 
 #include "examples/dynamic_graph/graph_run.hpp"
 
@@ -14,76 +14,40 @@
 #include <bit>
 #include <chrono>
 #include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "examples/dynamic_graph/analysis_runner.cuh"
-#include "examples/dynamic_graph/graph_inputs.hpp"
+#include "examples/dynamic_graph/graph_plan.hpp"
+#include "examples/dynamic_graph/update_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
 namespace {
 
-/// Edges to add or to remove.
-struct planned_batch {
-    bool adds = true;
-    std::vector<edge> edges;
+/// An edge of the host's set; the weight is 0 if edges have none.
+struct weighted_edge {
+    edge ends;
+    double weight = 0;
 };
 
-std::vector<planned_batch> plan(std::uint32_t vertices, const std::vector<edge>& edges, const graph_options& o) {
-    std::vector<std::vector<edge>> parts;
-    for (std::uint64_t first = 0; first < edges.size(); first += o.batch) {
-        const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
-        parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(std::min(o.batch, edges.size() - first)));
-    }
-    std::vector<planned_batch> all;
-    const auto add = [&](bool adds, const std::vector<edge>& part) {
-        if (all.size() < o.most_batches) {
-            all.push_back({adds, part});
-        }
-    };
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        add(true, parts[i]);
-        if (o.mode == update_mode::window && i >= o.window) {
-            add(false, parts[i - o.window]);
-        }
-    }
-    switch (o.mode) {
-        case update_mode::window: break;
-        case update_mode::build:
-            for (const auto& part : parts) {
-                add(false, part);
-            }
-            break;
-        case update_mode::reinsert:
-            for (const auto& part : parts) {
-                add(false, part);
-                add(true, part);
-            }
-            break;
-        case update_mode::pressure:
-            for (std::uint64_t i = 0; i < 4; ++i) {
-                const std::vector<edge> part =
-                    pressure_edges(vertices, std::min<std::uint32_t>(1000, vertices), o.batch, o.seed + i);
-                add(true, part);
-                add(false, part);
-            }
-            break;
-    }
-    return all;
-}
-
+/// `Property`: none, or `double`, a weight.
+template <class Property>
 class graph_run {
+    static constexpr bool has_weights = device::graph_layout<Property>::has_property;
+
 public:
-    graph_run(heap& h, orchard::graph<> g, std::uint32_t vertices, const graph_options& options)
+    graph_run(heap& h, orchard::graph<Property> g, std::uint32_t vertices, const graph_options& options)
         : heap_{h}, graph_{std::move(g)}, vertices_{vertices}, options_{options} {
         for (const analysis what : options.chosen) {
             result_.analyses.emplace_back().what = what;
         }
     }
 
-    absl::StatusOr<graph_result> run(const std::vector<planned_batch>& batches, command_line::progress& bar) {
+    absl::StatusOr<graph_result> run(const std::vector<planned_batch>& batches, const version_difference& change,
+                                     command_line::progress& bar) {
         absl::Status s = graph_.reserve_vertices(vertices_);
         s.Update(s.ok() ? prepare() : s);
         std::uint64_t total = 0;
@@ -100,6 +64,9 @@ public:
             bar.add(batches[i].edges.size());
         }
         bar.clear();
+        if (s.ok() && options_.mode == update_mode::then) {
+            s.Update(compare_second(change));
+        }
         if (!s.ok()) {
             return s;
         }
@@ -110,59 +77,125 @@ private:
     absl::Status prepare() {
         auto sources = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
         auto targets = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
+        auto properties = device_array<Property>::create(heap_.executor(), has_weights ? options_.batch : 0);
+        auto counts = device_array<update_counts>::create(heap_.executor(), 1);
         auto runner = analysis_runner::create(heap_.executor(), vertices_);
-        for (const absl::Status& s : {sources.status(), targets.status(), runner.status()}) {
+        for (const absl::Status& s :
+             {sources.status(), targets.status(), properties.status(), counts.status(), runner.status()}) {
             if (!s.ok()) {
                 return s;
             }
         }
         sources_ = *std::move(sources);
         targets_ = *std::move(targets);
+        properties_ = *std::move(properties);
+        counts_ = *std::move(counts);
         runner_.emplace(*std::move(runner));
         return absl::OkStatus();
     }
 
-    /// Changes the graph and the host's set by a batch.
-    absl::Status apply(const planned_batch& b) {
+    /// Copies a batch to the device.
+    absl::Status upload(bool adds, const std::vector<weighted_edge>& edges) {
         std::vector<std::uint32_t> low;
         std::vector<std::uint32_t> high;
-        for (const edge& e : b.edges) {
-            low.push_back(e.low());
-            high.push_back(e.high());
+        for (const weighted_edge& e : edges) {
+            low.push_back(e.ends.low());
+            high.push_back(e.ends.high());
         }
         absl::Status s = sources_.upload(low);
         s.Update(targets_.upload(high));
-        if (!s.ok()) {
+        if constexpr (has_weights) {
+            std::vector<double> weights;
+            for (const weighted_edge& e : edges) {
+                weights.push_back(e.weight);
+            }
+            s.Update(adds ? properties_.upload(weights) : s);
+        }
+        return s;
+    }
+    /// Changes the graph by the edges that were uploaded. A kernel counts no duplicates.
+    absl::StatusOr<batch_result> change(bool adds, std::uint64_t count) {
+        if (options_.by == update_way::batches) {
+            const edge_batch<Property> batch{sources_.data(), targets_.data(), count, properties_.data(), true};
+            return adds ? graph_.insert(batch) : graph_.erase(batch);
+        }
+        absl::Status s = counts_.zero();
+        if (s.ok()) {
+            s.Update(adds ? change_by_kernel<true>(count) : change_by_kernel<false>(count));
+        }
+        std::uint64_t words[2]{};
+        static_assert(sizeof(words) == sizeof(update_counts));
+        s.Update(s.ok() ? copy_to_host(heap_.executor(), words, counts_.data(), sizeof(words)) : s);
+        return s.ok() ? absl::StatusOr<batch_result>(batch_result{words[0], 0, words[1]}) : s;
+    }
+    template <bool Insert>
+    absl::Status change_by_kernel(std::uint64_t count) {
+        const bool cuda = heap_.executor().kind == simt::device_kind::cuda;
+        double us = 0;
+        return examples::run(heap_.executor(), cuda ? simt::grid{1056, 256} : simt::grid{8, 64},
+                             change_edges<Property, Insert>{graph_.ref(), sources_.data(), targets_.data(),
+                                                            properties_.data(), count, counts_.data()},
+                             us);
+    }
+    /// Changes the host's set as a batch must change the graph: an edge that is there keeps its weight; of edges that
+    /// are twice in the batch, the first counts.
+    void change_set(bool adds, std::vector<weighted_edge> batch) {
+        if (options_.check == graph_check::invariants) {
+            for (const weighted_edge& e : batch) {
+                const double weight = e.weight;
+                const std::uint64_t mark =
+                    mark_of(e.ends.low(), e.ends.high(), weight) + mark_of(e.ends.high(), e.ends.low(), weight);
+                marks_ = adds ? marks_ + mark : marks_ - mark;
+            }
+            count_ = adds ? count_ + batch.size() : count_ - batch.size();
+            return;
+        }
+        constexpr auto ends = &weighted_edge::ends;
+        std::ranges::stable_sort(batch, {}, ends);
+        const auto twice = std::ranges::unique(batch, {}, ends);
+        batch.erase(twice.begin(), twice.end());
+        std::vector<weighted_edge> now;
+        if (adds) {
+            std::ranges::set_union(edges_, batch, std::back_inserter(now), {}, ends, ends);
+        } else {
+            std::ranges::set_difference(edges_, batch, std::back_inserter(now), {}, ends, ends);
+        }
+        edges_ = std::move(now);
+        count_ = edges_.size();
+    }
+    /// Returns edges with their weights, of the first or of the second version.
+    [[nodiscard]] std::vector<weighted_edge> with_weights(const std::vector<edge>& edges, bool second) const {
+        std::vector<weighted_edge> all;
+        all.reserve(edges.size());
+        for (const edge e : edges) {
+            all.push_back({e, !has_weights ? 0 : second ? options_.second.of(e) : options_.weights->of(e)});
+        }
+        return all;
+    }
+
+    /// Changes the graph and the host's set by a batch.
+    absl::Status apply(const planned_batch& b) {
+        std::vector<weighted_edge> edges = with_weights(b.edges, b.second);
+        if (absl::Status s = upload(b.adds, edges); !s.ok()) {
             return s;
         }
-        const edge_batch<> batch{sources_.data(), targets_.data(), b.edges.size(), nullptr, true};
         const nvtx::phase marked(b.adds ? nvtx::phase::allocate : nvtx::phase::free, b.edges.size());
         const auto began = std::chrono::steady_clock::now();
-        const auto done = b.adds ? graph_.insert(batch) : graph_.erase(batch);
+        const auto done = change(b.adds, b.edges.size());
         const auto took = std::chrono::steady_clock::now() - began;
         if (!done.ok()) {
             return done.status();
         }
         result_.left += done->left;
-        const std::size_t before = edges_.size();
-        std::vector<edge> sorted = b.edges;
-        std::ranges::sort(sorted);
-        const auto twice = std::ranges::unique(sorted);
-        sorted.erase(twice.begin(), twice.end());
-        std::vector<edge> now;
-        if (b.adds) {
-            std::ranges::set_union(edges_, sorted, std::back_inserter(now));
-        } else {
-            std::ranges::set_difference(edges_, sorted, std::back_inserter(now));
-        }
-        edges_ = std::move(now);
-        const std::size_t changed = b.adds ? edges_.size() - before : before - edges_.size();
+        const std::uint64_t before = count_;
+        change_set(b.adds, std::move(edges));
+        const std::uint64_t changed = b.adds ? count_ - before : before - count_;
         result_.wrong_counts += done->taken == 2 * changed ? 0 : 1;
         const auto stats = graph_.stats();
         if (!stats.ok()) {
             return stats.status();
         }
-        result_.wrong_counts += stats->edges == 2 * edges_.size() ? 0 : 1;
+        result_.wrong_counts += stats->edges == 2 * count_ ? 0 : 1;
         result_.batches.push_back({b.adds, 2 * b.edges.size(), done->taken,
                                    std::chrono::duration<double, std::milli>(took).count(), stats->edges,
                                    stats->row_bytes + stats->table_bytes});
@@ -171,83 +204,240 @@ private:
             result_.bytes_per_edge = stats->bytes_per_edge();
             result_.csr_bytes_per_edge =
                 4 + 8 * (static_cast<double>(vertices_) + 1) / static_cast<double>(stats->edges);
-            note_degrees();
-        }
-        return s;
-    }
-
-    /// Sorts the host's vertices by their degrees, for the picture.
-    void note_degrees() {
-        std::vector<std::uint32_t> degree(vertices_);
-        for (const edge& e : edges_) {
-            ++degree[e.low()];
-            ++degree[e.high()];
-        }
-        result_.degrees.assign(34, 0);
-        for (const std::uint32_t d : degree) {
-            ++result_.degrees[static_cast<std::size_t>(std::bit_width(d))];
-        }
-    }
-
-    /// Compares the graph's edges with the host's, and then the analyses.
-    absl::Status compare() {
-        auto csr = graph_.to_csr();
-        if (!csr.ok()) {
-            return csr.status();
-        }
-        edge_list list;
-        list.vertices = vertices_;
-        list.edges = edges_;
-        const auto host = make_host_graph(list);
-        if (!host.ok()) {
-            return host.status();
-        }
-        std::vector<std::uint64_t> offsets(csr->offsets.size());
-        std::vector<std::uint32_t> targets(csr->targets.size());
-        absl::Status s = csr->offsets.download(offsets);
-        s.Update(csr->targets.download(targets));
-        if (!s.ok()) {
-            return s;
-        }
-        if (offsets != host->offsets || targets != host->neighbours) {
-            ++result_.wrong_edges;
-            return absl::OkStatus();  // the analyses would compare different graphs
-        }
-        // From a vertex with many neighbours, so that much is reached.
-        std::uint32_t source = 0;
-        for (std::uint32_t u = 0; u < vertices_; ++u) {
-            source = host->degree(u) > host->degree(source) ? u : source;
-        }
-        for (graph_analysis_row& row : result_.analyses) {
-            const auto on_graph = runner_->run(row.what, graph_rows{graph_.ref()}, source);
-            const auto on_csr = runner_->run(row.what, csr_rows{csr->offsets.data(), csr->targets.data()}, source);
-            if (!on_graph.ok() || !on_csr.ok()) {
-                return on_graph.ok() ? on_csr.status() : on_graph.status();
-            }
-            ++row.times;
-            row.graph_us = on_graph->kernel_us;
-            row.csr_us = on_csr->kernel_us;
-            const analysis_result right = analyse_on_host(row.what, *host, source);
-            for (const auto* const found : {&*on_graph, &*on_csr}) {
-                const std::string wrong = difference(row.what, *found, right);
-                row.wrong += wrong.empty() ? 0 : 1;
-                row.first_wrong = row.first_wrong.empty() ? wrong : row.first_wrong;
+            if (options_.check == graph_check::host) {
+                note_degrees();
             }
         }
         return absl::OkStatus();
     }
 
+    /// Sorts the vertices by their degrees, for the picture.
+    void note_degrees(const std::vector<std::uint64_t>& offsets) {
+        result_.degrees.assign(34, 0);
+        for (std::uint32_t u = 0; u < vertices_; ++u) {
+            ++result_.degrees[static_cast<std::size_t>(std::bit_width(offsets[u + std::size_t{1}] - offsets[u]))];
+        }
+    }
+    /// The same of the host's set.
+    void note_degrees() {
+        std::vector<std::uint64_t> offsets(std::size_t{vertices_} + 1);
+        for (const weighted_edge& e : edges_) {
+            ++offsets[e.ends.low() + std::size_t{1}];
+            ++offsets[e.ends.high() + std::size_t{1}];
+        }
+        std::inclusive_scan(offsets.begin(), offsets.end(), offsets.begin());
+        note_degrees(offsets);
+    }
+
+    /// The rows that the graph must have, and the weights of their edges.
+    struct right_rows {
+        host_graph graph;
+        std::vector<double> weights;
+    };
+    /// Returns the rows of these edges, which ascend.
+    [[nodiscard]] absl::StatusOr<right_rows> rows_of(const std::vector<weighted_edge>& edges) const {
+        edge_list list;
+        list.vertices = vertices_;
+        for (const weighted_edge& e : edges) {
+            list.edges.push_back(e.ends);
+        }
+        auto made = make_host_graph(list);
+        if (!made.ok()) {
+            return made.status();
+        }
+        right_rows rows{*std::move(made), {}};
+        if (has_weights) {
+            rows.weights.resize(rows.graph.neighbours.size());
+            std::vector<std::uint64_t> place(rows.graph.offsets.begin(), rows.graph.offsets.end() - 1);
+            for (const weighted_edge& e : edges) {  // in the order of `make_host_graph`
+                rows.weights[place[e.ends.low()]++] = e.weight;
+                rows.weights[place[e.ends.high()]++] = e.weight;
+            }
+        }
+        return rows;
+    }
+    /// Returns whether rows on the device are those of a graph on the host, with the same weights.
+    static absl::StatusOr<bool> are_equal(const csr_graph<Property>& csr, const right_rows& right) {
+        std::vector<std::uint64_t> offsets(csr.offsets.size());
+        std::vector<std::uint32_t> targets(csr.targets.size());
+        absl::Status s = csr.offsets.download(offsets);
+        s.Update(csr.targets.download(targets));
+        bool equal = offsets == right.graph.offsets && targets == right.graph.neighbours;
+        if constexpr (has_weights) {
+            std::vector<double> weights(csr.properties.size());
+            s.Update(csr.properties.download(weights));
+            equal = equal && weights == right.weights;
+        }
+        return s.ok() ? absl::StatusOr<bool>(equal) : s;
+    }
+
+    /// Compares the graph with the second version, which the host's set has no part in.
+    absl::Status compare_second(const version_difference& change) {
+        const auto csr = graph_.to_csr();
+        const auto right = rows_of(with_weights(options_.second.input.edges, true));
+        if (!csr.ok() || !right.ok()) {
+            return csr.ok() ? right.status() : csr.status();
+        }
+        const auto equal = are_equal(*csr, *right);
+        if (equal.ok()) {
+            result_.second = second_version_row{change.added.size(), change.removed.size(), *equal};
+        }
+        return equal.status();
+    }
+
+    /// Compares the graph's edges with what they must be, and then the analyses.
+    absl::Status compare() {
+        const auto csr = graph_.to_csr();
+        if (!csr.ok()) {
+            return csr.status();
+        }
+        csr_rows rows{csr->offsets.data(), csr->targets.data()};
+        if constexpr (has_weights) {
+            rows.weights = csr->properties.data();
+        }
+        return options_.check == graph_check::host ? compare_with_host(*csr, rows) : check_invariants(*csr, rows);
+    }
+    absl::Status compare_with_host(const csr_graph<Property>& csr, const csr_rows& rows) {
+        const auto right = rows_of(edges_);
+        if (!right.ok()) {
+            return right.status();
+        }
+        const auto equal = are_equal(csr, *right);
+        if (!equal.ok() || !*equal) {
+            result_.wrong_edges += equal.ok() ? 1 : 0;
+            return equal.status();  // the analyses would compare different graphs
+        }
+        const analysis_settings settings = settings_of(right->graph.offsets);
+        for (graph_analysis_row& row : result_.analyses) {
+            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, settings);
+            const auto on_csr = runner_->run(row.what, rows, settings);
+            if (!on_graph.ok() || !on_csr.ok()) {
+                return on_graph.ok() ? on_csr.status() : on_graph.status();
+            }
+            const analysis_result on_host = analyse_on_host(row.what, right->graph, settings, right->weights);
+            note(row, settings, *on_graph, *on_csr, difference(row.what, *on_graph, on_host),
+                 difference(row.what, *on_csr, on_host));
+        }
+        return absl::OkStatus();
+    }
+    absl::Status check_invariants(const csr_graph<Property>& csr, const csr_rows& rows) {
+        const graph_rows<Property> of_graph{graph_.ref()};
+        const auto in_graph = runner_->check(of_graph, has_weights);
+        const auto in_csr = runner_->check(rows, has_weights);
+        std::vector<std::uint64_t> offsets(csr.offsets.size());
+        absl::Status s = csr.offsets.download(offsets);
+        s.Update(in_graph.status());
+        s.Update(in_csr.status());
+        if (!s.ok()) {
+            return s;
+        }
+        for (const auto* const sums : {&*in_graph, &*in_csr}) {
+            if (sums->wrong != 0 || sums->edges != 2 * count_ || sums->marks != marks_) {
+                ++result_.wrong_edges;
+                return absl::OkStatus();
+            }
+        }
+        if (2 * count_ == most_edges_) {
+            note_degrees(offsets);
+        }
+        const analysis_settings settings = settings_of(offsets);
+        for (graph_analysis_row& row : result_.analyses) {
+            const auto on_graph = runner_->run(row.what, of_graph, settings);
+            if (!on_graph.ok()) {
+                return on_graph.status();
+            }
+            const auto wrong = fault_of(row.what, *on_graph, of_graph, settings, offsets);
+            const auto on_csr = runner_->run(row.what, rows, settings);
+            if (!wrong.ok() || !on_csr.ok()) {
+                return wrong.ok() ? on_csr.status() : wrong.status();
+            }
+            note(row, settings, *on_graph, *on_csr, *wrong, difference(row.what, *on_csr, *on_graph));
+        }
+        return absl::OkStatus();
+    }
+    /// Returns what is wrong, by invariants, with the result of the last analysis; empty if nothing is.
+    absl::StatusOr<std::string> fault_of(analysis what, const analysis_result& found, const graph_rows<Property>& rows,
+                                         const analysis_settings& settings, const std::vector<std::uint64_t>& offsets) {
+        if (what == analysis::pagerank) {
+            std::uint64_t isolated = 0;
+            for (std::uint32_t u = 0; u < vertices_; ++u) {
+                isolated += offsets[u] == offsets[u + std::size_t{1}] ? 1 : 0;
+            }
+            return wrong_ranks(found.values, isolated, settings.rank_steps);
+        }
+        const auto violations = runner_->violations(what, rows, settings);
+        if (!violations.ok() || *violations != 0) {
+            return violations.ok() ? absl::StatusOr<std::string>(absl::StrCat(*violations, " invariants do not hold"))
+                                   : violations.status();
+        }
+        if (what == analysis::components) {
+            // Labels that are equal along edges may be equal beyond a component: not beyond that of the source.
+            const auto levels = runner_->run(analysis::bfs, rows, settings);
+            if (!levels.ok()) {
+                return levels.status();
+            }
+            for (std::uint32_t u = 0; u < vertices_; ++u) {
+                if ((levels->words[u] != unreached) != (found.words[u] == found.words[settings.source])) {
+                    return absl::StrFormat("vertex %d has label %d, and the search from vertex %d %s it", u,
+                                           found.words[u], settings.source,
+                                           levels->words[u] != unreached ? "reaches" : "does not reach");
+                }
+            }
+        }
+        return std::string();
+    }
+    /// Begins at a vertex with many neighbours, so that much is reached.
+    [[nodiscard]] analysis_settings settings_of(const std::vector<std::uint64_t>& offsets) const {
+        analysis_settings settings{0, options_.rank_steps};
+        std::uint64_t most = 0;
+        for (std::uint32_t u = 0; u < vertices_; ++u) {
+            const std::uint64_t degree = offsets[u + std::size_t{1}] - offsets[u];
+            settings.source = degree > most ? u : settings.source;
+            most = std::max(most, degree);
+        }
+        return settings;
+    }
+    /// Notes an analysis and what was wrong with it.
+    void note(graph_analysis_row& row, const analysis_settings& settings, const analysis_result& on_graph,
+              const analysis_result& on_csr, const std::string& wrong_on_graph, const std::string& wrong_on_csr) {
+        ++row.times;
+        row.graph_us = on_graph.kernel_us;
+        row.csr_us = on_csr.kernel_us;
+        row.source = settings.source;
+        if (options_.keeps_values) {
+            row.last = on_graph;
+        }
+        for (const std::string& wrong : {wrong_on_graph, wrong_on_csr}) {
+            row.wrong += wrong.empty() ? 0 : 1;
+            row.first_wrong = row.first_wrong.empty() ? wrong : row.first_wrong;
+        }
+    }
+
     heap& heap_;
-    orchard::graph<> graph_;
+    orchard::graph<Property> graph_;
     std::uint32_t vertices_;
-    graph_options options_;
+    const graph_options& options_;
     graph_result result_;
-    std::vector<edge> edges_;  ///< those that the graph must have, ascending
+    std::vector<weighted_edge> edges_;  ///< those that the graph must have, ascending; empty with invariants
+    std::uint64_t count_ = 0;           ///< edges that the graph must have
+    std::uint64_t marks_ = 0;           ///< sum of their marks, of both directions
     std::uint64_t most_edges_ = 0;
     device_array<std::uint32_t> sources_;
     device_array<std::uint32_t> targets_;
+    device_array<Property> properties_;
+    device_array<update_counts> counts_;
     std::optional<analysis_runner> runner_;
 };
+
+/// Makes the graph and changes it.
+template <class Property>
+absl::StatusOr<graph_result> run_with(heap& h, std::uint32_t vertices, const std::vector<planned_batch>& batches,
+                                      const version_difference& change, const graph_options& options,
+                                      command_line::progress& bar) {
+    auto g = orchard::graph<Property>::create(h);
+    return g.ok() ? graph_run<Property>(h, *std::move(g), vertices, options).run(batches, change, bar)
+                  : absl::StatusOr<graph_result>(g.status());
+}
 
 }  // namespace
 
@@ -256,12 +446,19 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
     if (vertices == 0 || edges.empty()) {
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
     }
+    if (options.check == graph_check::invariants && options.mode == update_mode::pressure) {
+        return absl::InvalidArgumentError(
+            "the edges of pressure may be there already, which invariants cannot tell; give --check host");
+    }
+    const version_difference change =
+        options.mode == update_mode::then ? difference_of(edges, options) : version_difference{};
+    const auto batches = plan(vertices, edges, change, options);
+    if (!batches.ok()) {
+        return batches.status();
+    }
     // The graph ends with the run, and has then given back what it had.
-    auto result = [&]() -> absl::StatusOr<graph_result> {
-        auto g = orchard::graph<>::create(h);
-        return g.ok() ? graph_run(h, *std::move(g), vertices, options).run(plan(vertices, edges, options), bar)
-                      : absl::StatusOr<graph_result>(g.status());
-    }();
+    auto result = options.weights ? run_with<double>(h, vertices, *batches, change, options, bar)
+                                  : run_with<no_property>(h, vertices, *batches, change, options, bar);
     if (!result.ok()) {
         return result;
     }

@@ -5,6 +5,7 @@
 /// A graph in a heap that changes by batches, with analyses between them, each checked on the host.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,25 @@ namespace orchard::examples {
 ///     window     each batch is added, and the one `window` batches before it removed
 ///     reinsert   all are added; then each batch is removed and added again
 ///     pressure   all are added; then batches of random edges of 1,000 vertices are added and removed
-enum class update_mode : std::uint8_t { build, window, reinsert, pressure };
+///     then       all are added; then those that a second version of the graph lacks are removed, and those that it has
+///                more are added; an edge with another weight is removed and added
+enum class update_mode : std::uint8_t { build, window, reinsert, pressure, then };
+
+/// Weights of edges: those of an input, and random whole numbers from 1 to 64 of edges that it has not.
+struct weight_table {
+    edge_list input;  ///< without weights: all are random
+    std::uint64_t seed = 1;
+
+    /// Returns the weight of an edge. Cost: log2 of the edges.
+    [[nodiscard]] double of(edge e) const;
+};
+
+/// How the graph is changed: by a batch, or by a kernel whose threads change an edge each.
+enum class update_way : std::uint8_t { batches, kernels };
+
+/// What the graph is compared with: a set and programs on the host; or what must hold of any graph (invariants.cuh),
+/// which takes no more of the host than the edges that come.
+enum class graph_check : std::uint8_t { host, invariants };
 
 struct graph_options {
     std::uint64_t batch = 1 << 16;  ///< edges; each is two directions
@@ -33,6 +52,20 @@ struct graph_options {
     /// Analyses follow every batch if the graph has at most so many vertices; else the first, the middle and the last.
     std::uint32_t every_batch_below = 1 << 16;
     std::uint64_t seed = 1;
+    weight_table second;  ///< of `then`: the second version
+    update_way by = update_way::batches;
+    graph_check check = graph_check::host;
+    int rank_steps = 20;        ///< of PageRank
+    bool keeps_values = false;  ///< the result has what the analyses said of each vertex, the last time
+    /// The edges' properties, used by shortest paths; none: edges have no property, and `weight_of` the ends is used.
+    std::optional<weight_table> weights;
+};
+
+/// What `then` has changed.
+struct second_version_row {
+    std::uint64_t added = 0;    ///< edges, each in both directions
+    std::uint64_t removed = 0;  ///< the same
+    bool equal = false;         ///< the graph has afterwards exactly the edges of the second version
 };
 
 struct graph_batch_row {
@@ -48,18 +81,21 @@ struct graph_analysis_row {
     analysis what{};
     std::uint64_t times = 0;  ///< how often it was run and compared
     std::uint64_t wrong = 0;
-    std::string first_wrong;  ///< what differed first
-    double graph_us = 0;      ///< kernels on the graph, of the last time
-    double csr_us = 0;        ///< the same kernels on compressed sparse rows
+    std::string first_wrong;   ///< what differed first
+    double graph_us = 0;       ///< kernels on the graph, of the last time
+    double csr_us = 0;         ///< the same kernels on compressed sparse rows
+    std::uint32_t source = 0;  ///< of BFS and shortest paths, the last time
+    analysis_result last;      ///< of the last time, on the graph; empty unless `keeps_values`
 };
 
 struct graph_result {
     std::vector<graph_batch_row> batches;
     std::vector<graph_analysis_row> analyses;
-    std::uint64_t wrong_counts = 0;  ///< batches that took another number of edges than the host's graph
-    std::uint64_t wrong_edges = 0;   ///< edges that the graph has and the host's has not, or the other way round
-    std::uint64_t left = 0;          ///< directions without memory
-    double bytes_per_edge = 0;       ///< at the most edges
+    std::optional<second_version_row> second;  ///< of `then`
+    std::uint64_t wrong_counts = 0;            ///< batches that took another number of edges than the host's graph
+    std::uint64_t wrong_edges = 0;             ///< comparisons in which rows or weights differ from the host's
+    std::uint64_t left = 0;                    ///< directions without memory
+    double bytes_per_edge = 0;                 ///< at the most edges
     double csr_bytes_per_edge = 0;
     std::vector<std::uint64_t> degrees;  ///< vertices by the logarithm of their degree, at the most edges
     bool is_valid = false;               ///< the heap, at the end
@@ -68,7 +104,8 @@ struct graph_result {
 };
 
 /// Runs the batches in `h`. `edges`: in the order in which they come, without duplicates. Errors: those of the device
-/// and of the heap; a shortage of the heap's memory is a result.
+/// and of the heap; InvalidArgument if `then` needs more batches than `most_batches`. A shortage of the heap's memory
+/// is a result.
 absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
                                        const graph_options& options, command_line::progress& bar);
 

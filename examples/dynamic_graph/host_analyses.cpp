@@ -20,14 +20,15 @@ namespace orchard::examples {
 namespace {
 
 using boost_graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, boost::no_property,
-                                          boost::property<boost::edge_weight_t, std::uint32_t>>;
+                                          boost::property<boost::edge_weight_t, double>>;
 
-boost_graph make(const host_graph& graph) {
+boost_graph make(const host_graph& graph, std::span<const double> weights) {
     boost_graph g(graph.vertices());
     for (std::uint32_t u = 0; u < graph.vertices(); ++u) {
-        for (const std::uint32_t v : graph.of(u)) {
+        for (std::uint64_t i = graph.offsets[u]; i < graph.offsets[u + std::size_t{1}]; ++i) {
+            const std::uint32_t v = graph.neighbours[i];
             if (u < v) {
-                boost::add_edge(u, v, weight_of(u, v), g);
+                boost::add_edge(u, v, weights.empty() ? weight_of(u, v) : weights[i], g);
             }
         }
     }
@@ -49,15 +50,15 @@ std::vector<std::uint32_t> search(const boost_graph& g, std::uint32_t source) {
     return distance;
 }
 
-std::vector<std::uint32_t> paths(const boost_graph& g, std::uint32_t source) {
-    std::vector<std::uint32_t> distance(boost::num_vertices(g));
-    boost::dijkstra_shortest_paths(g, source, boost::distance_map(map_of(distance, g)).distance_inf(unreached));
-    return distance;
+std::vector<double> paths(const boost_graph& g, std::uint32_t source) {
+    std::vector<double> length(boost::num_vertices(g));
+    boost::dijkstra_shortest_paths(g, source, boost::distance_map(map_of(length, g)).distance_inf(double_of(no_path)));
+    return length;
 }
 
-std::vector<double> ranks(const boost_graph& g) {
+std::vector<double> ranks(const boost_graph& g, int steps) {
     std::vector<double> rank(boost::num_vertices(g));
-    boost::graph::page_rank(g, map_of(rank, g), boost::graph::n_iterations(rank_steps), rank_damping);
+    boost::graph::page_rank(g, map_of(rank, g), boost::graph::n_iterations(steps), rank_damping);
     return rank;
 }
 
@@ -106,17 +107,18 @@ std::uint64_t triangles(const host_graph& graph) {
 
 }  // namespace
 
-analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uint32_t source) {
+analysis_result analyse_on_host(analysis what, const host_graph& graph, const analysis_settings& settings,
+                                std::span<const double> weights) {
     analysis_result r;
     if (what == analysis::triangles) {
         r.count = triangles(graph);
         return r;
     }
-    const boost_graph g = make(graph);
+    const boost_graph g = make(graph, weights);
     switch (what) {
-        case analysis::bfs: r.words = search(g, source); break;
-        case analysis::sssp: r.words = paths(g, source); break;
-        case analysis::pagerank: r.ranks = ranks(g); break;
+        case analysis::bfs: r.words = search(g, settings.source); break;
+        case analysis::sssp: r.values = paths(g, settings.source); break;
+        case analysis::pagerank: r.values = ranks(g, settings.rank_steps); break;
         case analysis::components: r.words = components(g); break;
         case analysis::kcore: r.words = cores(g); break;
         case analysis::triangles: break;
@@ -124,13 +126,37 @@ analysis_result analyse_on_host(analysis what, const host_graph& graph, std::uin
     return r;
 }
 
+double rank_sum(std::uint64_t vertices, std::uint64_t isolated, int steps) {
+    const auto with_edges = static_cast<double>(vertices - isolated);
+    double sum = with_edges / static_cast<double>(vertices);
+    for (int i = 0; i < steps; ++i) {
+        sum = (1 - rank_damping) * with_edges + rank_damping * sum;
+    }
+    return sum + (1 - rank_damping) * static_cast<double>(isolated);
+}
+
+std::string wrong_ranks(const std::vector<double>& ranks, std::uint64_t isolated, int steps) {
+    long double sum = 0;
+    for (const double rank : ranks) {
+        if (!(rank >= (1 - rank_damping) * (1 - 1e-9))) {
+            return absl::StrFormat("a rank is %.12g, less than a vertex has by itself", rank);
+        }
+        sum += rank;
+    }
+    const double found = static_cast<double>(sum);
+    const double right = rank_sum(ranks.size(), isolated, steps);
+    return std::abs(found - right) <= 1e-9 * right
+               ? ""
+               : absl::StrFormat("the ranks' sum is %.12g, not %.12g", found, right);
+}
+
 std::string difference(analysis what, const analysis_result& found, const analysis_result& right) {
     if (found.count != right.count) {
         return absl::StrFormat("%d triangles, not %d", found.count, right.count);
     }
-    if (found.words.size() != right.words.size() || found.ranks.size() != right.ranks.size()) {
-        return absl::StrFormat("%d vertices, not %d", found.words.size() + found.ranks.size(),
-                               right.words.size() + right.ranks.size());
+    if (found.words.size() != right.words.size() || found.values.size() != right.values.size()) {
+        return absl::StrFormat("%d vertices, not %d", found.words.size() + found.values.size(),
+                               right.words.size() + right.values.size());
     }
     for (std::size_t u = 0; u < found.words.size(); ++u) {
         if (found.words[u] != right.words[u]) {
@@ -138,9 +164,12 @@ std::string difference(analysis what, const analysis_result& found, const analys
                                    right.words[u]);
         }
     }
-    for (std::size_t u = 0; u < found.ranks.size(); ++u) {
-        if (!(std::abs(found.ranks[u] - right.ranks[u]) <= 1e-9 * std::abs(right.ranks[u]))) {
-            return absl::StrFormat("rank of vertex %d is %.12g, not %.12g", u, found.ranks[u], right.ranks[u]);
+    const double allowed = what == analysis::pagerank ? 1e-9 : 0;
+    for (std::size_t u = 0; u < found.values.size(); ++u) {
+        const double a = found.values[u];
+        const double b = right.values[u];
+        if (a != b && !(std::abs(a - b) <= allowed * std::abs(b))) {
+            return absl::StrFormat("%s of vertex %d is %.12g, not %.12g", std::string(name_of(what)), u, a, b);
         }
     }
     return "";

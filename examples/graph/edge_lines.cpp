@@ -5,7 +5,7 @@
 ///
 ///     # a comment                 skipped, as are blank lines
 ///     0 1                         an edge
-///     1  2  0.5                   an edge with a weight, which is checked and dropped
+///     1  2  0.5                   an edge with a weight
 
 #include <algorithm>
 #include <string>
@@ -42,7 +42,7 @@ bool is_comment(char c) { return c == '#' || c == '%'; }
 
 /// The number of vertices is known only at the end: the greatest number, and one. A file that names vertex
 /// 4,000,000,000 alone thus gets as many vertices, and fails later if the machine has no memory for them.
-absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line) {
+absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view line, edge_weights weights) {
     edge_collector edges;
     std::uint32_t greatest = 0;
     // The first line has been read already, to tell the format.
@@ -59,16 +59,25 @@ absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view 
         if (absl::Status s = read_vertex(reader, numbers, "the second vertex", to); !s.ok()) {
             return s;
         }
-        if (!numbers.at_end()) {
-            if (absl::Status s = numbers.any("the weight"); !s.ok()) {
-                return s;
-            }
-            if (absl::Status s = numbers.end(); !s.ok()) {
+        double weight = 0;
+        const bool has_weight = !numbers.at_end();
+        if (has_weight) {
+            absl::Status s =
+                weights == edge_weights::kept ? numbers.weight("the weight", weight) : numbers.any("the weight");
+            s.Update(s.ok() ? numbers.end() : s);
+            if (!s.ok()) {
                 return s;
             }
         }
+        if (weights == edge_weights::kept && edges.size() != 0 && has_weight != edges.has_weights()) {
+            return reader.error(
+                absl::StrFormat("the line %s has %s weight, unlike those before; give each edge one, or none",
+                                quoted(*at), has_weight ? "a" : "no"));
+        }
         greatest = std::max({greatest, from, to});
-        if (absl::Status s = edges.add(edge::between(from, to)); !s.ok()) {
+        const edge e = edge::between(from, to);
+        if (absl::Status s = has_weight && weights == edge_weights::kept ? edges.add(e, weight) : edges.add(e);
+            !s.ok()) {
             // The list is too long as a whole: the line that was read last is not at fault, so that the error has no
             // line number.
             return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
@@ -80,7 +89,7 @@ absl::StatusOr<edge_list> read_edge_lines(line_reader& reader, std::string_view 
     if (edges.size() == 0) {
         return reader.error("the file holds no edge; give two vertex numbers a line");
     }
-    return make_edge_list(greatest + 1, edges.take());
+    return make_edge_list(greatest + 1, edges.take(), edges.take_weights());
 }
 
 }  // namespace orchard::examples

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "device/simt/random.hpp"
@@ -76,6 +77,30 @@ edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges) {
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     list.duplicates = list.entries - list.self_loops - edges.size();
     list.edges = std::move(edges);
+    return list;
+}
+
+edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges, const std::vector<double>& weights) {
+    if (weights.empty()) {
+        return make_edge_list(vertices, std::move(edges));
+    }
+    std::vector<std::size_t> order(edges.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return edges[i].key; });
+    edge_list list;
+    list.vertices = vertices;
+    list.entries = edges.size();
+    for (const std::size_t i : order) {
+        const edge e = edges[i];
+        if (e.low() == e.high()) {
+            ++list.self_loops;
+        } else if (!list.edges.empty() && list.edges.back() == e) {
+            ++list.duplicates;
+        } else {
+            list.edges.push_back(e);
+            list.weights.push_back(weights[i]);
+        }
+    }
     return list;
 }
 

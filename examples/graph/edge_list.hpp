@@ -39,6 +39,7 @@ struct edge {
 struct edge_list {
     std::uint32_t vertices = 0;    ///< also those without edges
     std::vector<edge> edges;       ///< ascending by (low, high)
+    std::vector<double> weights;   ///< of the edges; empty if the input has none, or they were not asked for
     std::uint64_t entries = 0;     ///< edges in the input, including those that are counted below
     std::uint64_t self_loops = 0;  ///< entries dropped because both ends were the same vertex
     std::uint64_t duplicates = 0;  ///< entries dropped because the edge was there already, in either direction
@@ -47,6 +48,10 @@ struct edge_list {
 /// Returns the set of the edges of an input: drops self-loops and duplicates and counts them. Every end of `edges` must
 /// be below `vertices`. Cost: a radix sort; its time is linear in the edges, and it takes twice their memory.
 edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges);
+
+/// The same of edges with weights, as many or none. Of duplicates, the first one's weight counts. Cost with weights: a
+/// stable sort.
+edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges, const std::vector<double>& weights);
 
 /// Returns the edges in a random order that depends on `seed` alone. The walk inserts them so: in the order of the
 /// list, all edges of a vertex would meet at its list at the same time. Cost: a second list of the same length.

@@ -131,8 +131,9 @@ absl::Status read_end(const line_reader& reader, number_line& numbers, const cha
     return absl::OkStatus();
 }
 
-/// Reads one entry. A value of 0 is an edge too: the format lists entries that are there, whatever they are worth.
-absl::Status read_entry(const line_reader& reader, std::string_view line, const header& h, edge& e) {
+/// Reads one entry; its value into `weight`, if that is not null. A value of 0 is an edge too: the format lists entries
+/// that are there, whatever they are worth.
+absl::Status read_entry(const line_reader& reader, std::string_view line, const header& h, edge& e, double* weight) {
     number_line numbers(reader, line);
     std::uint32_t row = 0;
     std::uint32_t column = 0;
@@ -143,7 +144,8 @@ absl::Status read_entry(const line_reader& reader, std::string_view line, const 
         return s;
     }
     if (h.has_values) {
-        if (absl::Status s = numbers.any("the value"); !s.ok()) {
+        if (absl::Status s = weight != nullptr ? numbers.weight("the value", *weight) : numbers.any("the value");
+            !s.ok()) {
             return s;
         }
     }
@@ -156,7 +158,7 @@ absl::Status read_entry(const line_reader& reader, std::string_view line, const 
 /// Upper and lower case count as the same.
 bool is_matrix_market(std::string_view first_line) { return absl::StartsWithIgnoreCase(view(first_line), banner_word); }
 
-absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner) {
+absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_view banner, edge_weights weights) {
     header h;
     if (absl::Status s = read_banner(reader, banner, h); !s.ok()) {
         return s;
@@ -164,6 +166,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
     if (absl::Status s = read_sizes(reader, h); !s.ok()) {
         return s;
     }
+    const bool keeps = h.has_values && weights == edge_weights::kept;
     edge_collector edges;  // not reserved, because the header may state any count
     while (std::optional<std::string_view> line = next_content(reader)) {
         // Before the entry is read: a surplus entry may be a cut or a merged file, and is no edge.
@@ -174,10 +177,11 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
                                 quoted(*line), h.entries, h.line));
         }
         edge e{};
-        if (absl::Status s = read_entry(reader, *line, h, e); !s.ok()) {
+        double weight = 0;
+        if (absl::Status s = read_entry(reader, *line, h, e, keeps ? &weight : nullptr); !s.ok()) {
             return s;
         }
-        if (absl::Status s = edges.add(e); !s.ok()) {
+        if (absl::Status s = keeps ? edges.add(e, weight) : edges.add(e); !s.ok()) {
             return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
         }
     }
@@ -191,7 +195,7 @@ absl::StatusOr<edge_list> read_matrix_market(line_reader& reader, std::string_vi
                             "was cut off or the header is wrong",
                             edges.size(), h.line, h.entries));
     }
-    return make_edge_list(static_cast<std::uint32_t>(h.vertices), edges.take());
+    return make_edge_list(static_cast<std::uint32_t>(h.vertices), edges.take(), edges.take_weights());
 }
 
 }  // namespace orchard::examples

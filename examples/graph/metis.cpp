@@ -70,7 +70,7 @@ bool is_comment(std::string_view line) { return !line.empty() && line.front() ==
 bool is_metis_name(std::string_view path) { return path.ends_with(".metis") || path.ends_with(".metis.gz"); }
 
 /// A vertex without neighbours has an empty line.
-absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line) {
+absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line, edge_weights weights) {
     std::optional<std::string_view> at = line;
     while (at && is_comment(*at)) {
         at = reader.next();
@@ -83,6 +83,7 @@ absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line)
     if (!header.ok()) {
         return header.status();
     }
+    const bool keeps = header->has_weights && weights == edge_weights::kept;
     edge_collector edges;
     std::uint64_t named = 0;
     for (std::uint64_t u = 0; u < header->vertices;) {
@@ -104,15 +105,17 @@ absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line)
         }
         while (s.ok() && !numbers.at_end()) {
             std::uint64_t v = 0;
+            std::uint64_t weight = 0;
             s.Update(numbers.whole("a neighbour", v));
-            s.Update(s.ok() && header->has_weights ? numbers.whole("the weight of an edge", ignored) : s);
+            s.Update(s.ok() && header->has_weights ? numbers.whole("the weight of an edge", weight) : s);
             if (s.ok() && (v == 0 || v > header->vertices)) {
                 s = reader.error(
                     absl::StrFormat("%d as a neighbour is out of range; vertices are 1 to %d", v, header->vertices));
             }
             ++named;
             if (s.ok()) {
-                s = edges.add(edge::between(static_cast<std::uint32_t>(u), static_cast<std::uint32_t>(v - 1)));
+                const edge e = edge::between(static_cast<std::uint32_t>(u), static_cast<std::uint32_t>(v - 1));
+                s = keeps ? edges.add(e, static_cast<double>(weight)) : edges.add(e);
                 if (!s.ok()) {
                     return absl::Status(s.code(), reader.file_error(std::string(s.message())).message());
                 }
@@ -137,7 +140,7 @@ absl::StatusOr<edge_list> read_metis(line_reader& reader, std::string_view line)
             absl::StrFormat("names %d neighbours, but %d edges have %d; each edge is in the lines of both vertices",
                             named, header->edges, 2 * header->edges));
     }
-    return make_edge_list(static_cast<std::uint32_t>(header->vertices), edges.take());
+    return make_edge_list(static_cast<std::uint32_t>(header->vertices), edges.take(), edges.take_weights());
 }
 
 }  // namespace orchard::examples

@@ -8,6 +8,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 #include <system_error>
 
 #include <absl/strings/str_format.h>
@@ -69,21 +71,37 @@ absl::Status number_line::whole(const char* name, std::uint64_t& value) {
                         quoted(bad), name));
 }
 
-/// The value itself is dropped. `from_chars` takes no leading "+", which such files may have.
 absl::Status number_line::any(const char* name) {
+    double dropped = 0;
+    return number(name, dropped);
+}
+
+absl::Status number_line::weight(const char* name, double& value) {
+    const std::string_view text = at_end() ? std::string_view() : token();
+    absl::Status s = number(name, value);
+    if (s.ok() && !(value >= 0 && std::isfinite(value))) {
+        return reader_.error(
+            absl::StrFormat("%s as %s is no weight; give a number from 0 to 1e308", quoted(text), name));
+    }
+    return s;
+}
+
+/// `from_chars` takes no leading "+", which such files may have.
+absl::Status number_line::number(const char* name, double& value) {
     if (at_end()) {
         return missing(name);
     }
     const std::string_view text = token();
     const bool two_signs = text.size() > 1 && text[0] == '+' && text[1] == '-';
     const char* first = text.data() + (text.front() == '+' && !two_signs ? 1 : 0);
-    double value = 0;
-    const auto [stop, problem] = std::from_chars(first, text.data() + text.size(), value);
+    double read = 0;
+    const auto [stop, problem] = std::from_chars(first, text.data() + text.size(), read);
     // A value that is too large or too small for a double is still accepted as a number.
     const bool is_number = problem != std::errc::invalid_argument && stop == text.data() + text.size();
-    if (!is_number || !std::isfinite(value)) {
+    if (!is_number || !std::isfinite(read)) {
         return reader_.error(absl::StrFormat("%s as %s is not a number; correct or remove it", quoted(text), name));
     }
+    value = problem == std::errc::result_out_of_range ? std::strtod(std::string(text).c_str(), nullptr) : read;
     rest_.remove_prefix(text.size());
     return absl::OkStatus();
 }

@@ -32,6 +32,9 @@ public:
     /// Checks that the next column is a finite number, with optional sign and fraction.
     absl::Status any(const char* name);
 
+    /// Reads the next column as a weight: a finite number from 0.
+    absl::Status weight(const char* name, double& value);
+
     /// Checks that no column is left.
     absl::Status end();
 
@@ -39,6 +42,8 @@ public:
     bool at_end();
 
 private:
+    /// Reads the next column as a number; one that no `double` can hold is infinite, or 0.
+    absl::Status number(const char* name, double& value);
     /// Return the error of a line that is too short, and the next column's text, for messages.
     absl::Status missing(const char* name) const;
     std::string_view token() const;

@@ -21,9 +21,11 @@
 
 namespace orchard::examples {
 
-absl::StatusOr<edge_list> read_graph(const std::string& path) { return read_graph(path, is_metis_name(path)); }
+absl::StatusOr<edge_list> read_graph(const std::string& path, edge_weights weights) {
+    return read_graph(path, is_metis_name(path), weights);
+}
 
-absl::StatusOr<edge_list> read_graph(const std::string& path, bool is_metis) {
+absl::StatusOr<edge_list> read_graph(const std::string& path, bool is_metis, edge_weights weights) {
     absl::StatusOr<line_reader> reader = line_reader::open(path);
     if (!reader.ok()) {
         return reader.status();
@@ -33,9 +35,9 @@ absl::StatusOr<edge_list> read_graph(const std::string& path, bool is_metis) {
         return reader->status().ok() ? reader->file_error("is empty; give a MatrixMarket file or an edge list")
                                      : reader->status();
     }
-    return is_matrix_market(*first) ? read_matrix_market(*reader, *first)
-           : is_metis               ? read_metis(*reader, *first)
-                                    : read_edge_lines(*reader, *first);
+    return is_matrix_market(*first) ? read_matrix_market(*reader, *first, weights)
+           : is_metis               ? read_metis(*reader, *first, weights)
+                                    : read_edge_lines(*reader, *first, weights);
 }
 
 }  // namespace orchard::examples

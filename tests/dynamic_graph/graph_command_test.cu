@@ -6,9 +6,14 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <checkout.hpp>
 #include <fstream>
+#include <iterator>
+#include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "examples/dynamic_graph/analyses_kernels.cuh"
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/graph/read_graph.hpp"
@@ -30,7 +35,8 @@ std::vector<analysis> all_analyses() {
 
 class changing_graph : public test::on_each_device {
 protected:
-    void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20) {
+    void run(const std::string& input, update_mode mode, std::uint64_t batch, std::uint64_t capacity = 256 << 20,
+             edge_list second = {}) {
         options o;
         o.device = GetParam();
         o.capacity = capacity;
@@ -45,6 +51,12 @@ protected:
         how.mode = mode;
         how.window = 2;
         how.chosen = chosen_;
+        how.second = {std::move(second), 3};
+        how.by = by_;
+        how.check = check_;
+        if (weights_) {
+            how.weights = weight_table{*graph, 3};
+        }
         command_line::progress bar(false);
         auto done = run_graph(*h, graph->vertices, ordered(*graph, edge_order::uniform, 3), how, bar);
         ASSERT_TRUE(done.ok()) << done.status();
@@ -61,6 +73,9 @@ protected:
         }
     }
     std::vector<analysis> chosen_ = all_analyses();
+    update_way by_ = update_way::batches;
+    graph_check check_ = graph_check::host;
+    bool weights_ = false;
     graph_result result_;
 };
 INSTANTIATE_TEST_SUITE_P(all, changing_graph, testing::Values(device_option::emulated, device_option::cuda),
@@ -85,6 +100,83 @@ TEST_P(changing_graph, with_many_edges_of_few_vertices) {
     ASSERT_NO_FATAL_FAILURE(run("grid:12x11,20", update_mode::pressure, 300));
     expect_right();
 }
+TEST_P(changing_graph, by_kernels) {
+    by_ = update_way::kernels;
+    ASSERT_NO_FATAL_FAILURE(run("rmat:5,5", update_mode::reinsert, 50));
+    expect_right();
+    EXPECT_GT(result_.batches.back().edges, 0u);
+}
+TEST_P(changing_graph, with_weights) {
+    weights_ = true;
+    ASSERT_NO_FATAL_FAILURE(run("er:40,120", update_mode::build, 60));
+    expect_right();
+}
+TEST_P(changing_graph, with_weights_by_kernels) {
+    weights_ = true;
+    by_ = update_way::kernels;
+    chosen_ = {analysis::sssp};
+    ASSERT_NO_FATAL_FAILURE(run("grid:10x8,10", update_mode::pressure, 100));
+    expect_right();
+}
+TEST_P(changing_graph, changes_the_weights_of_its_second_version) {
+    weights_ = true;
+    chosen_ = {analysis::sssp};
+    edge_list second = *graph_of("er:80,300", 3);
+    const weight_table first{second, 3};
+    for (std::size_t i = 0; i < second.edges.size(); ++i) {
+        second.weights.push_back(first.of(second.edges[i]) + (i % 10 == 0 ? 0.5 : 0));
+    }
+    const std::uint64_t changed = (second.edges.size() + 9) / 10;
+    ASSERT_NO_FATAL_FAILURE(run("er:80,300", update_mode::then, 200, 256 << 20, second));
+    expect_right();
+    EXPECT_TRUE(result_.second->equal);
+    EXPECT_EQ(result_.second->added, changed);
+    EXPECT_EQ(result_.second->removed, changed);
+}
+TEST_P(changing_graph, by_invariants) {
+    check_ = graph_check::invariants;
+    ASSERT_NO_FATAL_FAILURE(run("rmat:5,4", update_mode::reinsert, 50));
+    expect_right();
+    EXPECT_EQ(std::reduce(result_.degrees.begin(), result_.degrees.end()), 32u);
+}
+TEST_P(changing_graph, with_weights_by_invariants) {
+    check_ = graph_check::invariants;
+    weights_ = true;
+    ASSERT_NO_FATAL_FAILURE(run("grid:9x8,20", update_mode::window, 40));
+    expect_right();
+}
+TEST_P(changing_graph, becomes_its_second_version) {
+    const auto first = graph_of("er:40,150", 3);
+    std::vector<edge> second;
+    for (std::size_t i = 0; i < first->edges.size(); ++i) {
+        if (i % 5 != 0) {
+            second.push_back(first->edges[i]);
+        }
+    }
+    const std::uint64_t kept = second.size();
+    const auto other = graph_of("er:40,60", 4);
+    for (const edge& e : other->edges) {
+        if (!std::ranges::binary_search(first->edges, e)) {
+            second.push_back(e);
+        }
+    }
+    std::ranges::sort(second);
+    ASSERT_NO_FATAL_FAILURE(run("er:40,150", update_mode::then, 80, 256 << 20, make_edge_list(40, second)));
+    expect_right();
+    ASSERT_TRUE(result_.second.has_value());
+    EXPECT_TRUE(result_.second->equal);
+    EXPECT_EQ(result_.second->added, second.size() - kept);
+    EXPECT_EQ(result_.second->removed, first->edges.size() - kept);
+    EXPECT_EQ(result_.batches.back().edges, 2 * second.size());
+}
+TEST_P(changing_graph, that_lacks_edges_is_not_its_second_version) {
+    chosen_ = {};
+    const std::string input = "er:1500,60000";
+    ASSERT_NO_FATAL_FAILURE(run(input, update_mode::then, 30'000, 4 << 20, *graph_of(input, 3)));
+    EXPECT_GT(result_.left, 0u);
+    EXPECT_FALSE(result_.second->equal);
+    EXPECT_TRUE(result_.is_valid) << result_.fault;
+}
 TEST_P(changing_graph, that_finds_no_memory_says_so_and_stays_valid) {
     chosen_ = {};
     ASSERT_NO_FATAL_FAILURE(run("er:1500,600000", update_mode::build, 300'000, 4 << 20));
@@ -99,10 +191,13 @@ TEST(analyses, differ_where_one_number_does) {
     EXPECT_EQ(difference(analysis::bfs, a, b), "");
     b.words[1] = 7;
     EXPECT_EQ(difference(analysis::bfs, a, b), "bfs of vertex 1 is 2, not 7");
-    a.ranks = {0.5};
+    a.values = {0.5};
     b = a;
-    b.ranks[0] *= 1 + 1e-8;
-    EXPECT_THAT(difference(analysis::pagerank, a, b), HasSubstr("rank of vertex 0"));
+    b.values[0] *= 1 + 1e-10;
+    EXPECT_EQ(difference(analysis::pagerank, a, b), "");
+    EXPECT_THAT(difference(analysis::sssp, a, b), HasSubstr("sssp of vertex 0"));
+    b.values[0] *= 1 + 1e-8;
+    EXPECT_THAT(difference(analysis::pagerank, a, b), HasSubstr("pagerank of vertex 0"));
     a.count = 3;
     EXPECT_THAT(difference(analysis::triangles, a, b), HasSubstr("3 triangles, not 0"));
 }
@@ -114,12 +209,17 @@ TEST(analyses, on_the_host_of_a_small_graph) {
     const auto g = make_host_graph(list);
     ASSERT_TRUE(g.ok());
     using testing::ElementsAre;
-    EXPECT_THAT(analyse_on_host(analysis::bfs, *g, 3).words, ElementsAre(2u, 2u, 1u, 0u, 0x7fffffffu));
-    EXPECT_THAT(analyse_on_host(analysis::components, *g, 0).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
-    EXPECT_THAT(analyse_on_host(analysis::kcore, *g, 0).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
-    EXPECT_EQ(analyse_on_host(analysis::triangles, *g, 0).count, 1u);
-    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, 3).words[3], 0u);
-    EXPECT_GT(analyse_on_host(analysis::pagerank, *g, 0).ranks[2], analyse_on_host(analysis::pagerank, *g, 0).ranks[3]);
+    EXPECT_THAT(analyse_on_host(analysis::bfs, *g, {3}).words, ElementsAre(2u, 2u, 1u, 0u, 0x7fffffffu));
+    EXPECT_THAT(analyse_on_host(analysis::components, *g, {0}).words, ElementsAre(0u, 0u, 0u, 0u, 4u));
+    EXPECT_THAT(analyse_on_host(analysis::kcore, *g, {0}).words, ElementsAre(2u, 2u, 2u, 1u, 0u));
+    EXPECT_EQ(analyse_on_host(analysis::triangles, *g, {0}).count, 1u);
+    // Rows 0: 1 2; 1: 0 2; 2: 0 1 3; 3: 2. The edge 0-2 is longer than the way by 1.
+    const std::vector<double> weights{0.25, 9, 0.25, 0.5, 9, 0.5, 2, 2};
+    EXPECT_THAT(analyse_on_host(analysis::sssp, *g, {3}, weights).values,
+                ElementsAre(2.75, 2.5, 2, 0, std::numeric_limits<double>::infinity()));
+    EXPECT_EQ(analyse_on_host(analysis::sssp, *g, {3}).values[2], weight_of(2, 3));
+    const std::vector<double> ranks = analyse_on_host(analysis::pagerank, *g, {0}).values;
+    EXPECT_GT(ranks[2], ranks[3]);
 }
 
 TEST(graph_inputs, have_the_sizes_that_were_asked_for) {
@@ -148,10 +248,10 @@ TEST(graph_inputs, that_are_wrong_name_the_part_and_the_remedy) {
 }
 
 /// Reads a METIS file with this content.
-absl::StatusOr<edge_list> metis(const std::string& content) {
+absl::StatusOr<edge_list> metis(const std::string& content, edge_weights weights = edge_weights::dropped) {
     const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".metis");
     std::ofstream(path) << content;
-    auto read = read_graph(path);
+    auto read = read_graph(path, weights);
     std::remove(path.c_str());
     return read;
 }
@@ -166,6 +266,10 @@ TEST(metis_graph, is_read_with_and_without_weights) {
     const auto weights = metis("3 2 011 2\n7 8 2 5\n7 8 1 5 3 6\n7 8 2 6\n");
     ASSERT_TRUE(weights.ok()) << weights.status();
     EXPECT_TRUE(std::ranges::equal(weights->edges, right->edges, {}, &edge::key, &edge::key));
+    EXPECT_TRUE(weights->weights.empty());
+    const auto kept = metis("3 2 011 2\n7 8 2 5\n7 8 1 5 3 6\n7 8 2 6\n", edge_weights::kept);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_THAT(kept->weights, testing::ElementsAre(5, 6));
 }
 
 TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
@@ -182,6 +286,14 @@ TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
     }
 }
 
+TEST(graph_command, checks_by_invariants) {
+    const auto [code, text] = test::run_emulated("graph", {"rmat:6,3", "--batch", "80", "--check", "invariants"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("times by invariants, on the graph and on rows"));
+    EXPECT_THAT(text, HasSubstr("degree  vertices"));
+    test::expect_refused("graph", {{"rmat:5", "--check", "invariants", "--updates", "pressure"}});
+}
+
 TEST(graph_command, prints_batches_degrees_and_checks) {
     const auto [code, text] = test::run_emulated("graph", {"rmat:6", "--batch", "200", "--analyses", "bfs,kcore"});
     EXPECT_EQ(code, 0) << text;
@@ -190,12 +302,56 @@ TEST(graph_command, prints_batches_degrees_and_checks) {
     EXPECT_THAT(text, testing::Not(HasSubstr("pagerank")));
 }
 
+// The counts of examples/data/README.md; what the file without its direction has.
+TEST(package_graphs, differ_by_what_the_updates_of_debian_changed) {
+    const std::string folder = ORCHARD_SOURCE_DIR "/examples/data/debian12-";
+    const auto release = read_graph(folder + "release.mtx.gz");
+    const auto updates = read_graph(folder + "updates.mtx.gz");
+    ASSERT_TRUE(release.ok() && updates.ok()) << release.status() << updates.status();
+    EXPECT_EQ(release->vertices, 63'538u);
+    EXPECT_EQ(updates->vertices, release->vertices);
+    std::vector<edge> both;
+    std::ranges::set_intersection(release->edges, updates->edges, std::back_inserter(both));
+    EXPECT_EQ(release->entries, 299'188u);
+    EXPECT_EQ(updates->entries, 299'475u);
+    EXPECT_EQ(release->edges.size() - both.size(), 183u);
+    EXPECT_EQ(updates->edges.size() - both.size(), 468u);
+}
+
+TEST(graph_command, slow_applies_the_updates_of_debian) {
+    const std::string folder = ORCHARD_SOURCE_DIR "/examples/data/debian12-";
+    const auto [code, text] =
+        test::run_emulated("graph", {folder + "release.mtx.gz", "--then", folder + "updates.mtx.gz", "--batch",
+                                     "1000000", "--analyses", "none", "--quiet"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("468 edges added, 183 removed; the rows are those of the second graph"));
+}
+
+TEST(graph_command, uses_the_weights_of_a_file) {
+    const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".mtx");
+    std::ofstream(path)
+        << "%%MatrixMarket matrix coordinate real symmetric\n4 4 4\n2 1 0.5\n3 1 2.75\n3 2 1e-3\n4 3 7\n";
+    const auto [code, text] = test::run_emulated("graph", {path, "--weights", "input", "--by", "kernels", "--json"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("\"weights\": true"));
+    EXPECT_THAT(text, HasSubstr("\"by\": \"kernels\""));
+    test::expect_refused("graph", {{path, "--weights", "input", "--then", "rmat:3"}});
+    std::remove(path.c_str());
+}
+
 TEST(graph_command, refuses_what_makes_no_sense) {
     test::expect_refused("graph", {{"rmat:99"},
                                    {"rmat:5", "--analyses", "bfs,other"},
                                    {"rmat:5", "--batch", "0"},
                                    {"rmat:5", "--updates", "sometimes"},
                                    {"rmat:5", "--order", "x"},
+                                   {"rmat:5", "--weights", "input"},
+                                   {"rmat:5", "--weights", "x"},
+                                   {"rmat:5", "--by", "hand"},
+                                   {"rmat:5", "--check", "hand"},
+                                   {"rmat:5", "--then", "rmat:0"},
+                                   {"rmat:5", "--then", "rmat:6", "--updates", "window"},
+                                   {"rmat:5", "--then", "rmat:6", "--batch", "9", "--batches", "3"},
                                    {"grid:1x1,0"},
                                    {"/nonexistent"}});
 }

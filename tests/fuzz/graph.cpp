@@ -38,9 +38,10 @@ std::string gzipped(std::string_view text) {
     return packed;
 }
 
-absl::StatusOr<edge_list> read(const memory_file& file, std::string_view content, bool is_metis) {
+absl::StatusOr<edge_list> read(const memory_file& file, std::string_view content, bool is_metis,
+                               examples::edge_weights weights) {
     file.replace(content);
-    absl::StatusOr<edge_list> list = examples::read_graph(file.path(), is_metis);
+    absl::StatusOr<edge_list> list = examples::read_graph(file.path(), is_metis, weights);
     if (!list.ok()) {
         const absl::Status& s = list.status();
         expect_clear(s);
@@ -57,6 +58,9 @@ void check_list(const edge_list& list) {
     expect(std::all_of(list.edges.begin(), list.edges.end(),
                        [&](edge e) { return e.low() < e.high() && e.high() < list.vertices; }),
            "an edge outside the graph");
+    expect(list.weights.empty() || list.weights.size() == list.edges.size(), "edges without a weight");
+    expect(std::all_of(list.weights.begin(), list.weights.end(), [](double w) { return w >= 0 && w < HUGE_VAL; }),
+           "a weight below 0, or infinite");
 }
 
 void check_adjacency(const edge_list& list) {
@@ -70,9 +74,9 @@ void check_adjacency(const edge_list& list) {
         "an edge that the adjacency lacks");
 }
 
-void try_file(std::string_view content, bool is_metis) {
+void try_file(std::string_view content, bool is_metis, examples::edge_weights weights) {
     static const memory_file file;
-    const absl::StatusOr<edge_list> list = read(file, content, is_metis);
+    const absl::StatusOr<edge_list> list = read(file, content, is_metis, weights);
     if (list.ok()) {
         check_list(*list);
         if (list->vertices <= most_vertices) {
@@ -82,9 +86,10 @@ void try_file(std::string_view content, bool is_metis) {
     if (is_gzip(content)) {
         return;
     }
-    const absl::StatusOr<edge_list> unpacked = read(file, gzipped(content), is_metis);
+    const absl::StatusOr<edge_list> unpacked = read(file, gzipped(content), is_metis, weights);
     expect(unpacked.status() == list.status(), "gzip has another error than the plain file");
-    expect(!list.ok() || (unpacked->vertices == list->vertices && unpacked->edges == list->edges),
+    expect(!list.ok() || (unpacked->vertices == list->vertices && unpacked->edges == list->edges &&
+                          unpacked->weights == list->weights),
            "gzip has another graph than the plain file");
 }
 
@@ -93,7 +98,9 @@ void try_file(std::string_view content, bool is_metis) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view content(reinterpret_cast<const char*>(data), size);
-    orchard::fuzz::try_file(content, false);
-    orchard::fuzz::try_file(content, true);
+    for (const auto weights : {orchard::examples::edge_weights::dropped, orchard::examples::edge_weights::kept}) {
+        orchard::fuzz::try_file(content, false, weights);
+        orchard::fuzz::try_file(content, true, weights);
+    }
     return 0;
 }

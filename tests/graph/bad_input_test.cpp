@@ -131,6 +131,21 @@ TEST(bad_file, line_without_end) {
     EXPECT_TRUE(absl::StrContains(message, "1048576 bytes")) << message;
 }
 
+TEST(bad_weights, are_one_error_with_their_line) {
+    for (const auto& [text, why] :
+         {std::pair{"0 1 -0.5\n", ":1: '-0.5' as the weight is no weight; give a number from 0 to 1e308"},
+          std::pair{"0 1 1\n1 2 1e999\n", ":2: '1e999' as the weight is no weight"},
+          std::pair{"0 1 1\n1 2\n", ":2: the line '1 2' has no weight, unlike those before"},
+          std::pair{"0 1\n1 2 1\n", ":2: the line '1 2 1' has a weight, unlike those before"},
+          std::pair{"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 -1\n", ":3: '-1' as the value"}}) {
+        const test::temporary_file file("graph", text);
+        EXPECT_TRUE(read_graph(file.path()).ok()) << text;
+        const auto list = read_graph(file.path(), edge_weights::kept);
+        ASSERT_FALSE(list.ok()) << text;
+        EXPECT_NE(list.status().message().find(why), absl::string_view::npos) << list.status();
+    }
+}
+
 TEST(edge_collector, ends_before_memory_does) {
     edge_collector some(40'000);  // 2,048 edges need 32 KiB with their copy, 4,096 need 64
     absl::Status status;

@@ -16,9 +16,9 @@ namespace {
 using test::gzipped;
 using test::temporary_file;
 
-edge_list read_text(std::string_view text) {
+edge_list read_text(std::string_view text, edge_weights weights = edge_weights::dropped) {
     const temporary_file file("graph", text);
-    absl::StatusOr<edge_list> list = read_graph(file.path());
+    absl::StatusOr<edge_list> list = read_graph(file.path(), weights);
     EXPECT_TRUE(list.ok()) << list.status();
     return list.ok() ? *std::move(list) : edge_list{};
 }
@@ -51,6 +51,23 @@ TEST(read_graph, matrix_market_without_entries_has_its_vertices) {
     const edge_list list = read_text("%%MatrixMarket matrix coordinate pattern general\n7 7 0\n");
     EXPECT_EQ(list.vertices, 7u);
     EXPECT_TRUE(list.edges.empty());
+}
+
+TEST(read_graph, keeps_weights_where_they_are_asked_for) {
+    // Edges ascend in the result: 0-1, 0-2, 1-2, 2-3. The second 1-2 is a duplicate, 4-4 a loop.
+    const std::vector<double> right{0.5, 2.5, 0, 7};
+    const std::string entries = "2 1 0.5\n4 3 +7\n3 2 0\n2 3 9\n4 4 1\n1 3 25e-1\n";
+    const edge_list market_list =
+        read_text("%%MatrixMarket matrix coordinate real general\n4 4 6\n" + entries, edge_weights::kept);
+    EXPECT_EQ(market_list.edges, triangle_and_tail);
+    EXPECT_EQ(market_list.weights, right);
+    EXPECT_EQ(market_list.duplicates, 1u);
+    EXPECT_EQ(market_list.self_loops, 1u);
+    const edge_list lines = read_text("0 1 0.5\n3 2 7\n1 2 0\n2 0 2.5\n", edge_weights::kept);
+    EXPECT_EQ(lines.edges, triangle_and_tail);
+    EXPECT_EQ(lines.weights, right);
+    EXPECT_TRUE(read_text(market, edge_weights::kept).weights.empty());
+    EXPECT_TRUE(read_text("0 1 0.5\n").weights.empty());
 }
 
 TEST(read_graph, edge_list_with_comments_weights_and_no_last_newline) {
