@@ -12,6 +12,7 @@
 /// docs/arena.md shows a whole one. A source compiles all cases for the views that it names, so that each family of
 /// allocators has one.
 
+#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <memory>
@@ -74,6 +75,9 @@ outcome run_case(Owner& owner, bool frees, const task& t) {
     return m.finish();
 }
 
+/// The repetitions of `kind::create`, at most: on a GPU each may take a second.
+inline constexpr int most_creations = 5;
+
 /// Returns the allocator that `create(on, bytes)` makes: an `absl::StatusOr<Owner>` with `bytes` of memory.
 template <allocator_owner Owner, class Create>
 allocator adapt(about a, Create create) {
@@ -85,7 +89,7 @@ allocator adapt(about a, Create create) {
                 }
                 if (t.what.what == kind::create) {
                     outcome result;
-                    for (int i = 0; i < t.repeats; ++i) {
+                    for (int i = 0; i < std::min(t.repeats, most_creations); ++i) {
                         std::optional<absl::StatusOr<Owner>> made;
                         result.values.push_back(microseconds_of([&] { (void)made.emplace(create(t.on, t.memory)); }));
                         if (!made->ok()) {

@@ -37,11 +37,12 @@ std::optional<double> number_of(const ordered_json& row, const char* key) {
     return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
-/// Returns how many times worse `a` is than `b`, both of one unit; none without values.
+/// Returns how many times worse `a` is than `b`, both of one unit; none with a fault or without values.
 std::optional<double> times_worse(const ordered_json& a, const ordered_json& b) {
     const auto x = number_of(a, "value");
     const auto y = number_of(b, "value");
-    if (!x || !y || text_of(a, "unit") != text_of(b, "unit") || *x <= 0 || *y <= 0) {
+    const bool both_ok = text_of(a, "verdict") == ok && text_of(b, "verdict") == ok;
+    if (!both_ok || !x || !y || text_of(a, "unit") != text_of(b, "unit") || *x <= 0 || *y <= 0) {
         return std::nullopt;
     }
     return text_of(a, "unit") == "percent" ? *y / *x : *x / *y;
@@ -251,7 +252,7 @@ comparison compare(const rows& before, const rows& now, double threshold) {
         ++result.compared;
         const bool was_ok = text_of(*found->second, "verdict") == ok;
         const bool is_ok = text_of(row, "verdict") == ok;
-        const double ratio = was_ok && is_ok ? times_worse(row, *found->second).value_or(1) : 1;
+        const double ratio = times_worse(row, *found->second).value_or(1);
         const std::string line =
             absl::StrCat(text_of(row, "allocator"), "  ", text_of(row, "case"), "  ", cell_of(*found->second), " -> ",
                          cell_of(row), was_ok && is_ok ? absl::StrFormat(" (%.3g times)", ratio) : "");

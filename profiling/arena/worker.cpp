@@ -129,11 +129,13 @@ void run_in_workers(const std::string& allocator, const std::vector<arena_case>&
     bool wanted = true;
     while (!pending.empty() && wanted) {
         std::vector<std::string> names;
+        const auto memory_of = [&](const arena_case& c) { return memory_for(c, with.memory, with.device); };
         for (const arena_case& c : pending) {
-            names.push_back(c.name);
-            if (!with.one_process) {
+            // The size of CUDA's own heap is that of a process.
+            if (!names.empty() && (!with.one_process || memory_of(c) != memory_of(pending.front()))) {
                 break;
             }
+            names.push_back(c.name);
         }
         std::size_t left = names.size();
         const child_end end = run_child(words_for(allocator, names, with), with.limit, [&](std::string_view line) {

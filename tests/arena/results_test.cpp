@@ -61,7 +61,11 @@ TEST(arena_results, ratios_are_times_worse_than_the_floor) {
                 row("a", with_values({45}, "percent"), "fill"),
                 row("a", with_values({1}), "other"),
                 row("b", with_fault(verdict::crash))};
+    outcome with_nulls = with_values({4});
+    with_nulls.fault(verdict::null, "some requests gave null");
+    all.push_back(row("c", with_nulls));
     add_ratios(all, "floor");
+    EXPECT_TRUE(all[6].at("ratio_to_floor").is_null()) << "the time of an allocator with a fault says nothing";
     EXPECT_EQ(all[0].at("ratio_to_floor"), 1.0);
     EXPECT_EQ(all[1].at("ratio_to_floor"), 1.5);
     EXPECT_EQ(all[3].at("ratio_to_floor"), 2.0);
