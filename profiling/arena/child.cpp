@@ -5,13 +5,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -54,6 +54,7 @@ private:
 /// Returns the process; 0 with the reason if it could not be started.
 pid_t start(const std::vector<std::string>& words, const pipe_ends& out, const pipe_ends& err, std::string& why) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (const std::string& word : words) {
         arguments.push_back(const_cast<char*>(word.c_str()));  // posix_spawn does not write to them
     }

@@ -4,6 +4,7 @@
 #include "profiling/arena/results.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -22,7 +23,7 @@ constexpr std::string_view ok = word_of(verdict::ok);
 
 /// Returns the value below which the share `q` of the sorted values lies; one of the values.
 double quantile(const std::vector<double>& sorted, double q) {
-    return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
+    return sorted[static_cast<std::size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
 }
 
 /// Returns a text member; empty if there is none.
