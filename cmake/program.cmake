@@ -37,8 +37,8 @@ set(bench_sources ${command_sources})
 list(FILTER bench_sources INCLUDE REGEX "_bench\\.(cpp|cu)$")
 list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
 # Part of no program: profiling/report/registers.py compiles the first, a reader of docs/programs.md the second; the third
-# is a project of its own.
-list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal)/")
+# is a project of its own. The fourth is a program of its own (arena.cmake).
+list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal|arena)/")
 include(profile) # a library of its own: profiling/profile/injection
 list(REMOVE_ITEM command_sources ${injection_sources})
 # Programs of their own, which know nothing of Orchard: below.
@@ -94,6 +94,8 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     target_link_libraries(orchard_walk PRIVATE orchard_cli ZLIB::ZLIB)
     add_dependencies(orchard_walk orchard_commit)
 endif()
+
+include(arena)
 
 # --- programs without Orchard in their source, with CUDA's heap and with Orchard's: docs/replace_malloc.md ---
 if(ORCHARD_HAS_CUDA)

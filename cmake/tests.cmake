@@ -23,8 +23,8 @@ if(ORCHARD_SANITIZE)
     set(ORCHARD_TEST_TIMEOUT_S 600)
 endif()
 set(ORCHARD_SLOW_TEST_TIMEOUT_S 900)
-# explore and mutants are none of the many either: see below. The targets of fuzz: fuzz.cmake.
-set(not_gtest support package checks explore mutants fuzz)
+# explore, mutants and arena are none of the many either: see below. The targets of fuzz: fuzz.cmake.
+set(not_gtest support package checks explore mutants arena fuzz)
 if(NOT rapidcheck_FOUND)
     list(APPEND not_gtest properties)
 endif()
@@ -295,6 +295,12 @@ if(TARGET orchard_explore)
         # Not the support of other tests, which may bring the library itself.
         orchard_add_tests(mutants "${sources}" orchard_mutants orchard_test_main GTest::gtest)
     endif()
+endif()
+
+# A program without the other commands. The thread sanitizer has enough of the allocators' own tests.
+if(NOT ORCHARD_SANITIZE STREQUAL "thread")
+    orchard_sources(sources tests/arena profiling/arena/example)
+    orchard_add_tests(arena "${sources}" orchard_arena_objects orchard_test_support)
 endif()
 
 if(ORCHARD_SANITIZE STREQUAL "thread")

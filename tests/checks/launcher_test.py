@@ -32,9 +32,14 @@ TOOLS = {
     "cmake": RECORD + """case $1 in
     --preset) [ -z "$CONFIGURE_FAILS" ] || { echo 'CMake Error: because'; exit 1; }
         echo '-- Orchard: a note'; echo '-- other'; : >"build/$2/CMakeCache.txt"
-        printf '%s\\n' heap_tests orchard orchard_explore orchard_tests orchard_walk >"build/$2/targets.txt" ;;
+        printf '%s\\n' heap_tests orchard orchard_arena orchard_explore orchard_tests orchard_walk \\
+            >"build/$2/targets.txt" ;;
     --build) [ -z "$BUILD_FAILS" ] || { echo 'heap.cpp:3: error: because'; exit 1; }
-        case "$*" in *orchard_walk*) mkdir -p "$2/walk"; program="$2/walk/orchard" ;; *) program="$2/orchard" ;; esac
+        case "$*" in
+            *orchard_walk*) mkdir -p "$2/walk"; program="$2/walk/orchard" ;;
+            *orchard_arena*) mkdir -p "$2/arena"; program="$2/arena/orchard" ;;
+            *) program="$2/orchard" ;;
+        esac
         { echo '#!/bin/sh'; echo 'printf "<%s>" "$PWD" "$@"; exit 7'; } >"$program"; chmod +x "$program"
         { echo '#!/bin/sh'; echo 'printf "[%s]" "$@"; exit 1'; } >"$2/orchard_explore"; chmod +x "$2/orchard_explore" ;;
     esac""",
@@ -260,7 +265,7 @@ FAILED (failures=2, errors=3, skipped=4)
         self.assertEqual([call.split("/")[0] for call in done.calls], ["cmake --preset release", "cmake "])
         self.assertTrue(done.calls[1].endswith("/build/release"), done.calls[1])
         self.assertIn("there is no target 'heap'", done.stderr)
-        self.assertIn("heap_tests orchard orchard_explore", done.stderr)
+        self.assertIn("heap_tests orchard orchard_arena orchard_explore", done.stderr)
         self.assertEqual(self.start("build", "orchard", "tests/heap_tests", "all").returncode, 0)
 
     def test_explore_builds_and_runs_its_own_program(self):
@@ -269,6 +274,13 @@ FAILED (failures=2, errors=3, skipped=4)
                                          "--target orchard_explore")
         self.assertEqual(done.stdout, "[explore][--scenario][two words]")
         self.assertEqual(done.returncode, 1, "the exit code is the program's")
+
+    def test_the_arena_is_a_program_of_its_own(self):
+        done = self.start("arena", "--quick", "--only", "two words")
+        self.assertEqual(done.calls[-1], f"cmake --build {self.tree / 'build/release'} --parallel 2 "
+                                         "--target orchard_arena")
+        self.assertTrue((self.tree / "build/release/arena/orchard").exists())
+        self.assertIn("<arena><--quick><--only><two words>", done.stdout)
 
     def test_wrong_arguments(self):
         for arguments, words in [(["--preset", "none", "demo"], "'none'"), (["test", "--preset"], "needs a name"),

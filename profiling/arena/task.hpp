@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// `orchard arena`: what a case is, and what comes of it. An allocator runs one case in a process of its own
+/// (worker.hpp); what it returns there becomes a row of the result (results.hpp).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/simt/launch.cuh"
+
+namespace orchard::arena {
+
+/// What a case makes an allocator do. The functions that measure them are in measure_*.cuh.
+enum class kind {
+    malloc_time,  ///< each thread allocates a block: the time of that kernel
+    free_time,    ///< the same: the time of the kernel that frees
+    range,        ///< the same: addresses from the lowest to the highest block, over the bytes asked for
+    fill,         ///< blocks until one is refused: the share of the memory that was asked for; and once more
+    create,       ///< the owner is made and destroyed: the time to make it
+    initialise,   ///< the owner is emptied: the time of that
+    work,         ///< as malloc_time, with sizes as a work generation has them; `write` adds the time to write them
+    churn,        ///< rounds of malloc, write and free in one kernel: its time
+    lists,        ///< each thread builds a linked list of its own length: the time to build it
+    grow,         ///< each thread grows a block by realloc: the time of the kernel
+    handover,     ///< one half of the warps allocates, the other half frees what it gets from the first: its time
+};
+
+/// A case. Its numbers are those for a GPU; `for_device` reduces them for the emulated device.
+struct arena_case {
+    std::string name;    ///< its source, and after a slash what varies: "winter_9a/64"
+    std::string source;  ///< the paper and the figure, or the benchmark
+    kind what = kind::malloc_time;
+    std::uint32_t threads = 0;  ///< of a launch
+    std::uint32_t least = 0;    ///< bytes of a request
+    std::uint32_t most = 0;     ///< bytes of a request, included
+    bool one_lane = false;      ///< the first lane of each warp alone allocates
+    bool write = false;         ///< of `work`
+    std::uint32_t rounds = 1;   ///< of `churn`, `handover`, `grow`; of `lists` the longest list
+    bool quick = false;         ///< one of the ten cases of --quick
+};
+
+/// What a worker runs.
+struct task {
+    arena_case what;           ///< with the numbers for the device
+    simt::executor on;         ///< timed
+    std::uint64_t memory = 0;  ///< bytes that the allocator has
+    int repeats = 1;           ///< timed repetitions
+};
+
+/// How a case ended. All but `ok` and `not_offered` are faults of the allocator, and results.
+enum class verdict {
+    ok,
+    null,         ///< a request that the memory suffices for was refused
+    overlap,      ///< two live blocks share bytes, or a block lost what was written into it
+    misaligned,   ///< a block is not aligned to 16 B
+    leak,         ///< memory is not available again after all blocks were freed
+    crash,        ///< the process or a kernel ended with an error
+    hang,         ///< the time limit
+    not_offered,  ///< the allocator has no such function
+};
+inline constexpr std::string_view verdict_names[] = {"ok",   "null",  "overlap", "misaligned",
+                                                     "leak", "crash", "hang",    "not offered"};
+/// Returns the word of the tables.
+constexpr std::string_view word_of(verdict v) { return verdict_names[static_cast<int>(v)]; }
+
+/// What one case gave.
+struct outcome {
+    verdict ended = verdict::ok;
+    std::string detail;  ///< of a fault: what was found
+    std::string unit = "us";
+    std::vector<double> values;  ///< of each repetition, in order; empty after most faults
+
+    /// Notes a fault. The gravest stays: crash, overlap, misaligned, null, leak.
+    void fault(verdict v, std::string why);
+};
+
+/// Returns all cases of the arena, in the order of the tables.
+const std::vector<arena_case>& all_cases();
+
+/// Returns the case with the numbers that the device can do in a moment: on the emulated device at most 512 threads.
+arena_case for_device(arena_case c, simt::device_kind device);
+
+/// Returns the bytes of the largest block that a case asks for.
+std::uint64_t largest_request(const arena_case& c);
+
+/// The memory that an allocator has, in bytes. Winter et al. give each 8 GiB; a quick run takes a quarter of that.
+std::uint64_t default_memory(simt::device_kind device, bool quick);
+/// Returns the bytes of them that a case uses: `fill` takes 2 GiB at most, as in the paper, and 16 MiB on the emulated
+/// device.
+std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device);
+/// Timed repetitions of a case.
+int default_repeats(simt::device_kind device, bool quick);
+
+}  // namespace orchard::arena
