@@ -22,6 +22,11 @@ if(arena_adapters AND NOT ORCHARD_HAS_CUDA)
     set_source_files_properties(${arena_adapters} PROPERTIES LANGUAGE CXX)
 endif()
 
+# Their authors' code calls constexpr functions of the host.
+set_source_files_properties(
+    "${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/ouroboros_authors.cu"
+    PROPERTIES COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
+
 # An object library: commands and allocators register themselves in static objects.
 add_library(orchard_arena_objects OBJECT EXCLUDE_FROM_ALL ${arena_sources})
 orchard_target(orchard_arena_objects)

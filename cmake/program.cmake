@@ -37,8 +37,8 @@ set(bench_sources ${command_sources})
 list(FILTER bench_sources INCLUDE REGEX "_bench\\.(cpp|cu)$")
 list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
 # Part of no program: profiling/report/registers.py compiles the first, a reader of docs/programs.md the second; the third
-# is a project of its own. The fourth is a program of its own (arena.cmake).
-list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal|arena)/")
+# is a project of its own. The fourth is a program of its own (arena.cmake), to which a user may add the fifth.
+list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal|arena|adapters)/")
 include(profile) # a library of its own: profiling/profile/injection
 list(REMOVE_ITEM command_sources ${injection_sources})
 # Programs of their own, which know nothing of Orchard: below.

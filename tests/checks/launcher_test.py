@@ -282,6 +282,24 @@ FAILED (failures=2, errors=3, skipped=4)
         self.assertTrue((self.tree / "build/release/arena/orchard").exists())
         self.assertIn("<arena><--quick><--only><two words>", done.stdout)
 
+    def test_the_arena_takes_code_of_others(self):
+        checkout = self.tree / "theirs"
+        (checkout / "include").mkdir(parents=True)
+        (self.tree / "profiling/adapters").mkdir(parents=True)
+        (self.tree / "profiling/adapters/gallatin.cu").touch()
+        done = self.start("arena", "--quick", "--with", f"gallatin={checkout}")
+        self.assertIn("<arena><--quick>", done.stdout)
+        configured = [call for call in done.calls if call.startswith("cmake --preset")]
+        self.assertIn(f"-DORCHARD_ARENA_ADAPTERS={self.tree}/profiling/adapters/gallatin.cu", configured[0])
+        self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={checkout}/include", configured[0])
+        for wrong, words in [("unknown=/tmp", "is one of: gallatin"), ("gallatin", "NAME=CHECKOUT"),
+                             (f"gallatin={self.tree}/none", "there is no folder")]:
+            with self.subTest(wrong=wrong):
+                done = self.start("arena", "--with", wrong)
+                self.assertEqual(done.returncode, 2)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+
     def test_wrong_arguments(self):
         for arguments, words in [(["--preset", "none", "demo"], "'none'"), (["test", "--preset"], "needs a name"),
                                  (["build", "--clean"], "--clean"), (["format", "--what"], "--what"),
