@@ -26,6 +26,7 @@ arena_case case_named(const std::string& name) {
 std::vector<outcome> run_cases(const std::string& allocator, const std::vector<std::string>& names,
                                absl::Duration limit = absl::Seconds(100)) {
     std::vector<arena_case> cases;
+    cases.reserve(names.size());
     for (const std::string& name : names) {
         cases.push_back(case_named(name));
     }
