@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/published/device_allocator.cuh"
+#include "profiling/arena/measure_graph.cuh"
 #include "profiling/arena/measure_memory.cuh"
 #include "profiling/arena/measure_requests.cuh"
 #include "profiling/arena/measure_rounds.cuh"
@@ -69,6 +70,8 @@ outcome run_case(Owner& owner, bool frees, const task& t) {
         case kind::churn: measure_churn(m, c); break;
         case kind::lists: measure_lists(m, c); break;
         case kind::grow: measure_grow(m, c); break;
+        case kind::graph_init:
+        case kind::graph_update: measure_graph(m, c); break;
         case kind::handover: measure_handover(m, c); break;
         case kind::create: break;  // below
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "profiling/arena/graph_kernels.cuh"
 #include "profiling/arena/task.hpp"
 #include "runtime/options/byte_size.hpp"
 
@@ -112,6 +113,27 @@ void add_work(std::vector<arena_case>& all) {
     }
 }
 
+/// Figures 11 f and g: the graphs of the paper are files; these have random degrees of 1 to 1,023, and an update adds
+/// one neighbour for each vertex on the average.
+void add_graphs(std::vector<arena_case>& all) {
+    struct figure {
+        const char* name;
+        kind what;
+        bool pressure;
+    };
+    for (const figure& f :
+         {figure{"winter_11f", kind::graph_init, false}, figure{"winter_11g/uniform", kind::graph_update, false},
+          figure{"winter_11g/pressure", kind::graph_update, true}}) {
+        arena_case c{.name = f.name,
+                     .source = winter(f.what == kind::graph_init ? "Fig. 11f" : "Fig. 11g"),
+                     .what = f.what,
+                     .threads = 1u << 18,
+                     .pressure = f.pressure,
+                     .rounds = 10};
+        all.push_back(c);
+    }
+}
+
 /// Section 4.1, and what `orchard bench` and the containers do with a heap.
 void add_others(std::vector<arena_case>& all) {
     all.push_back({.name = "winter_init", .source = winter("Sec. 4.1"), .what = kind::create, .quick = true});
@@ -166,6 +188,7 @@ const std::vector<arena_case>& all_cases() {
         add_performance(all);
         add_memory(all);
         add_work(all);
+        add_graphs(all);
         add_others(all);
         return all;
     }();
@@ -180,7 +203,12 @@ arena_case for_device(arena_case c, simt::device_kind device) {
 }
 
 std::uint64_t largest_request(const arena_case& c) {
-    return c.what == kind::grow ? std::uint64_t{c.least} << c.rounds : c.most;
+    switch (c.what) {
+        case kind::grow: return std::uint64_t{c.least} << c.rounds;
+        case kind::graph_init:
+        case kind::graph_update: return graph_shape{c.threads, c.rounds, c.pressure}.largest();
+        default: return c.most;
+    }
 }
 
 std::uint64_t default_memory(simt::device_kind device, bool quick) {

@@ -16,17 +16,19 @@ namespace orchard::arena {
 
 /// What a case makes an allocator do. The functions that measure them are in measure_*.cuh.
 enum class kind {
-    malloc_time,  ///< each thread allocates a block: the time of that kernel
-    free_time,    ///< the same: the time of the kernel that frees
-    range,        ///< the same: addresses from the lowest to the highest block, over the bytes asked for
-    fill,         ///< blocks until one is refused: the share of the memory that was asked for; and once more
-    create,       ///< the owner is made and destroyed: the time to make it
-    initialise,   ///< the owner is emptied: the time of that
-    work,         ///< as malloc_time, with sizes as a work generation has them; `write` adds the time to write them
-    churn,        ///< rounds of malloc, write and free in one kernel: its time
-    lists,        ///< each thread builds a linked list of its own length: the time to build it
-    grow,         ///< each thread grows a block by realloc: the time of the kernel
-    handover,     ///< one half of the warps allocates, the other half frees what it gets from the first: its time
+    malloc_time,   ///< each thread allocates a block: the time of that kernel
+    free_time,     ///< the same: the time of the kernel that frees
+    range,         ///< the same: addresses from the lowest to the highest block, over the bytes asked for
+    fill,          ///< blocks until one is refused: the share of the memory that was asked for; and once more
+    create,        ///< the owner is made and destroyed: the time to make it
+    initialise,    ///< the owner is emptied: the time of that
+    work,          ///< as malloc_time, with sizes as a work generation has them; `write` adds the time to write them
+    churn,         ///< rounds of malloc, write and free in one kernel: its time
+    lists,         ///< each thread builds a linked list of its own length: the time to build it
+    grow,          ///< each thread grows a block by realloc: the time of the kernel
+    graph_init,    ///< each thread allocates the row of a vertex: the time of that kernel
+    graph_update,  ///< each thread adds neighbours to a row, which may move: the time of that kernel
+    handover,      ///< one half of the warps allocates, the other half frees what it gets from the first: its time
 };
 
 /// A case. Its numbers are those for a GPU; `for_device` reduces them for the emulated device.
@@ -39,7 +41,8 @@ struct arena_case {
     std::uint32_t most = 0;     ///< bytes of a request, included
     bool one_lane = false;      ///< the first lane of each warp alone allocates
     bool write = false;         ///< of `work`
-    std::uint32_t rounds = 1;   ///< of `churn`, `handover`, `grow`; of `lists` the longest list
+    bool pressure = false;      ///< of `graph_update`: few vertices get all new neighbours
+    std::uint32_t rounds = 1;   ///< of `churn`, `handover`, `grow`; the longest list; degrees of graphs: below 2^rounds
     bool quick = false;         ///< one of the ten cases of --quick
 };
 

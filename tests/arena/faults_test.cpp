@@ -43,10 +43,10 @@ std::vector<outcome> run_cases(const std::string& allocator, const std::vector<s
 }
 
 TEST(arena_faults, an_allocator_without_fault_passes_every_kind_of_case) {
-    const std::vector<std::string> names = {"winter_9a/64",         "winter_9b/64",        "winter_9c/64",
-                                            "winter_9d/4096",       "winter_11a/256",      "winter_11b/8192",
-                                            "winter_11e/2^10",      "winter_init",         "orchard_initialise",
-                                            "orchard_churn/16-256", "orchard_lists/16-64", "orchard_handover/64"};
+    const std::vector<std::string> names = {
+        "winter_9a/64",        "winter_9b/64",        "winter_9c/64", "winter_9d/4096",     "winter_11a/256",
+        "winter_11b/8192",     "winter_11e/2^10",     "winter_init",  "orchard_initialise", "orchard_churn/16-256",
+        "orchard_lists/16-64", "orchard_handover/64", "winter_11f",   "winter_11g/uniform", "winter_11g/pressure"};
     const auto all = run_cases("test_sound", names);
     for (std::size_t i = 0; i < names.size(); ++i) {
         EXPECT_EQ(all[i].ended, verdict::ok) << names[i] << ": " << all[i].detail;
