@@ -176,10 +176,15 @@ target_link_libraries(orchard_test_main PUBLIC GTest::gtest)
 target_link_libraries(orchard_test_support INTERFACE orchard_test_main GTest::gmock GTest::gtest)
 target_compile_definitions(orchard_test_support INTERFACE ORCHARD_VERSION="${PROJECT_VERSION}")
 
+# The optimizer takes three quarters of the time that a test's file takes to compile. The library, the program and the
+# code of its commands are optimized fully, and the tests of those call it.
+set(test_optimization "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>")
+
 # The headers that the tests of most folders share, compiled once for all folders. GoogleMock's are not among them: to
 # parse them costs a file less than to load them costs all that do without.
 add_library(orchard_test_headers OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/no_commands.cpp")
 orchard_target(orchard_test_headers)
+target_compile_options(orchard_test_headers PRIVATE ${test_optimization})
 target_link_libraries(orchard_test_headers PRIVATE ${subject} orchard_test_support)
 orchard_precompile(orchard_test_headers <gtest/gtest.h> <runtime/heap/heap.hpp>)
 
@@ -188,9 +193,7 @@ function(orchard_add_tests folder sources)
     set(name ${folder}_tests)
     add_executable(${name} ${sources})
     orchard_target(${name})
-    # The optimizer takes three quarters of the time that a test's file takes to compile. The library, the program and
-    # the code of its commands are optimized fully, and the tests of those call it.
-    target_compile_options(${name} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>")
+    target_compile_options(${name} PRIVATE ${test_optimization})
     if(NOT folder IN_LIST apart)
         orchard_unite(${name})
     endif()

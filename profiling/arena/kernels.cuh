@@ -114,7 +114,7 @@ struct verify_kernel {
 };
 
 /// Notes a block that a kernel does not keep for the host.
-ORCHARD_INLINE void note_block(counts* count, const void* p) {
+ORCHARD_INLINE void note_block(counts* count, void* p) {
     if (p == nullptr) {
         count->nulls.fetch_add<order::relaxed>(1);
     } else if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
