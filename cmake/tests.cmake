@@ -162,6 +162,7 @@ endif()
 # Helpers that several folders share: tests/support/*.hpp, and sources where there are any.
 add_library(orchard_test_support INTERFACE)
 target_link_libraries(orchard_test_support INTERFACE orchard_explorer orchard_cli)
+target_include_directories(orchard_test_support INTERFACE "${CMAKE_CURRENT_BINARY_DIR}/generated") # checkout.hpp
 orchard_sources(support_sources tests/support)
 if(support_sources)
     add_library(orchard_test_support_objects STATIC ${support_sources})
