@@ -56,9 +56,18 @@ std::optional<name_table::place> name_table::place_of(std::uint64_t value) const
     if (const range* const r = find(static_cast<std::uintptr_t>(value)); r != nullptr) {
         return place{r, value - r->first, 0};
     }
-    const std::uint64_t address = (value & 0xffff'ffff'ffff) << 4;
-    const range* const r = find(static_cast<std::uintptr_t>(address));
-    return r == nullptr ? std::nullopt : std::optional(place{r, address - r->first, value >> 48});
+    // Packed: bits 4 to 51 of an address below 16 other bits, or bits 4 to 47 above 20 other bits.
+    struct packed {
+        std::uint64_t address;
+        std::uint64_t rest;
+    };
+    for (const packed& p :
+         {packed{(value & 0xffff'ffff'ffff) << 4, value >> 48}, packed{value >> 20 << 4, value & 0xfffff}}) {
+        if (const range* const r = find(static_cast<std::uintptr_t>(p.address)); r != nullptr) {
+            return place{r, p.address - r->first, p.rest};
+        }
+    }
+    return std::nullopt;
 }
 
 std::string name_table::text_of_value(std::uint64_t value) const {
@@ -66,13 +75,13 @@ std::string name_table::text_of_value(std::uint64_t value) const {
     if (!at) {
         return absl::StrFormat("0x%x", value);
     }
-    return absl::StrCat(at->above == 0 ? "" : absl::StrCat(at->above, ":"), "&", at->in->name, "+", at->offset);
+    return absl::StrCat(at->rest == 0 ? "" : absl::StrCat(at->rest, ":"), "&", at->in->name, "+", at->offset);
 }
 
-// The number of the range is in the upper 16 bits, what stands above an address in the next 16, and then the offset.
+// The number of the range begins at bit 48, what else is packed with an address at bit 32, and then comes the offset.
 std::uint64_t name_table::portable(std::uint64_t value) const {
     const auto at = place_of(value);
-    return at ? (static_cast<std::uint64_t>(at->in - ranges_.data()) << 48) + (at->above << 32) + at->offset : value;
+    return at ? (static_cast<std::uint64_t>(at->in - ranges_.data()) << 48) + (at->rest << 32) + at->offset : value;
 }
 
 std::string trace::text() const {

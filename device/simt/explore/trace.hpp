@@ -31,7 +31,8 @@ public:
     /// Returns the name of the word at `at`; "word N" if it has none.
     [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
     /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range. So is an
-    /// address divided by 16 that has 16 bits of another number above it, as words of containers have it.
+    /// address divided by 16 with another number in its word: 16 bits above it, as words of containers have it, or 20
+    /// bits below it, as the messages of XMalloc's queues.
     [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
     /// Returns a value for the hash: such an address is replaced by range and offset.
     [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
@@ -44,11 +45,11 @@ private:
         std::string name;
     };
     [[nodiscard]] const range* find(std::uintptr_t at) const;
-    /// An address in a named range, and the number above it in its word.
+    /// An address in a named range, and the number beside it in its word.
     struct place {
         const range* in;
         std::uint64_t offset;
-        std::uint64_t above;
+        std::uint64_t rest;
     };
     [[nodiscard]] std::optional<place> place_of(std::uint64_t value) const;
     std::vector<range> ranges_;
