@@ -8,31 +8,13 @@
 
 #include <utility>
 
+#include "profiling/adapters/authors_view.cuh"
 #include "profiling/arena/adapter.hpp"
 
 namespace orchard::arena {
 namespace {
 
 using their_gallatin = gallatin::allocators::Gallatin<16ull << 20, 16, 4096>;
-
-struct gallatin_ref {
-    their_gallatin* theirs;
-
-    ORCHARD_FN void* malloc([[maybe_unused]] std::uint64_t bytes) const {
-#if ORCHARD_CUDA_PASS
-        return bytes == 0 ? nullptr : theirs->malloc(bytes);
-#else
-        return nullptr;
-#endif
-    }
-    ORCHARD_FN void free([[maybe_unused]] void* p) const {
-#if ORCHARD_CUDA_PASS
-        if (p != nullptr) {
-            theirs->free(p);
-        }
-#endif
-    }
-};
 
 class gallatin_owner {
 public:
@@ -47,7 +29,7 @@ public:
     gallatin_owner& operator=(gallatin_owner&& other) = delete;
     ~gallatin_owner() { release(); }
 
-    [[nodiscard]] gallatin_ref ref() const { return {theirs_}; }
+    [[nodiscard]] authors_view<their_gallatin> ref() const { return {theirs_}; }
     /// Makes it anew: it has no other way to become empty.
     absl::Status initialise() {
         release();

@@ -15,30 +15,11 @@
 #include <memory>
 #include <utility>
 
+#include "profiling/adapters/authors_view.cuh"
 #include "profiling/arena/adapter.hpp"
 
 namespace orchard::arena {
 namespace {
-
-template <class Theirs>
-struct authors_ref {
-    Theirs* theirs;
-
-    ORCHARD_FN void* malloc([[maybe_unused]] std::uint64_t bytes) const {
-#if ORCHARD_CUDA_PASS
-        return bytes == 0 ? nullptr : theirs->malloc(bytes);
-#else
-        return nullptr;
-#endif
-    }
-    ORCHARD_FN void free([[maybe_unused]] void* p) const {
-#if ORCHARD_CUDA_PASS
-        if (p != nullptr) {
-            theirs->free(p);
-        }
-#endif
-    }
-};
 
 template <class Theirs>
 struct authors_owner {
@@ -50,7 +31,7 @@ struct authors_owner {
         absl::Status s = made.initialise();
         return s.ok() ? absl::StatusOr<authors_owner>(std::move(made)) : s;
     }
-    [[nodiscard]] authors_ref<Theirs> ref() const { return {theirs->getDeviceMemoryManager()}; }
+    [[nodiscard]] authors_view<Theirs> ref() const { return {theirs->getDeviceMemoryManager()}; }
     /// Makes it anew: it has no other way to become empty.
     absl::Status initialise() {
         theirs = std::make_unique<Theirs>();
