@@ -86,7 +86,7 @@ if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/runtime/cli/main.cpp")
     endif()
 
     # The part of it that `./orchard demo` needs, which is built in a quarter of the time.
-    orchard_sources(walk_sources examples/walk examples/graph)
+    orchard_sources(walk_sources examples/walk examples/graph examples/report)
     add_executable(orchard_walk EXCLUDE_FROM_ALL runtime/cli/main.cpp ${walk_sources})
     orchard_target(orchard_walk)
     set_target_properties(orchard_walk PROPERTIES OUTPUT_NAME orchard RUNTIME_OUTPUT_DIRECTORY walk)
