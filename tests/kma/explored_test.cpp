@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/simt/explore/simulation.hpp"
+#include "tests/support/explore_seeds.hpp"
 #include "tests/support/kma_memory.hpp"
 
 namespace orchard {
@@ -131,22 +132,9 @@ void two_superblocks(simulation& s) {
     s.run();
 }
 
-void explore(void (*scenario)(simulation&), std::uint64_t seeds) {
-    using simt::explore::strategy;
-    std::uint64_t points = 0;
-    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        const auto choices = simt::explore::choices_of(seed % 2 == 0 ? strategy::uniform : strategy::priority, seed);
-        simulation s(*choices);
-        scenario(s);
-        ASSERT_TRUE(s.result().ok()) << "seed " << seed << ": " << s.result().violation;
-        points += s.result().points;
-    }
-    EXPECT_GT(points / seeds, 50u) << "the scenario is too small to mean anything";
-}
+TEST(Explored, TwoQueuesThatShareTheirNodes) { test::explore_seeds(two_queues, 1500, 50); }
 
-TEST(Explored, TwoQueuesThatShareTheirNodes) { explore(two_queues, 1500); }
-
-TEST(Explored, TwoClassesThatShareTwoSuperblocks) { explore(two_superblocks, 700); }
+TEST(Explored, TwoClassesThatShareTwoSuperblocks) { test::explore_seeds(two_superblocks, 700, 50); }
 
 }  // namespace
 }  // namespace orchard

@@ -13,6 +13,7 @@
 #include "device/simt/explore/simulation.hpp"
 #include "tests/random_walk/kernels.cuh"
 #include "tests/random_walk/pool_memory.hpp"
+#include "tests/support/explore_seeds.hpp"
 
 namespace orchard {
 namespace {
@@ -102,22 +103,9 @@ void rw_malloc_runs(simulation& s) {
     }
 }
 
-void explore(void (*scenario)(simulation&), std::uint64_t seeds) {
-    using simt::explore::strategy;
-    std::uint64_t points = 0;
-    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        const auto choices = simt::explore::choices_of(seed % 2 == 0 ? strategy::uniform : strategy::priority, seed);
-        simulation s(*choices);
-        scenario(s);
-        ASSERT_TRUE(s.result().ok()) << "seed " << seed << ": " << s.result().violation;
-        points += s.result().points;
-    }
-    EXPECT_GT(points / seeds, 100u) << "the scenario is too small to mean anything";
-}
+TEST(Explored, CollaborativeWalkWithLocks) { test::explore_seeds(corw_with_locks, 3000, 100); }
 
-TEST(Explored, CollaborativeWalkWithLocks) { explore(corw_with_locks, 3000); }
-
-TEST(Explored, RunsAroundABorderOfWords) { explore(rw_malloc_runs, 3000); }
+TEST(Explored, RunsAroundABorderOfWords) { test::explore_seeds(rw_malloc_runs, 3000, 100); }
 
 }  // namespace
 }  // namespace orchard

@@ -11,6 +11,7 @@
 
 #include "device/published/xmalloc/xmalloc_ref.cuh"
 #include "device/simt/explore/simulation.hpp"
+#include "tests/support/explore_seeds.hpp"
 
 namespace orchard {
 namespace {
@@ -138,22 +139,9 @@ void both_layers(simulation& s) {
     }
 }
 
-void explore(void (*scenario)(simulation&), std::uint64_t seeds) {
-    using simt::explore::strategy;
-    std::uint64_t points = 0;
-    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        const auto choices = simt::explore::choices_of(seed % 2 == 0 ? strategy::uniform : strategy::priority, seed);
-        simulation s(*choices);
-        scenario(s);
-        ASSERT_TRUE(s.result().ok()) << "seed " << seed << ": " << s.result().violation;
-        points += s.result().points;
-    }
-    EXPECT_GT(points / seeds, 50u) << "the scenario is too small to mean anything";
-}
+TEST(Explored, AQueueThatIsFullAndEmptyInTurns) { test::explore_seeds(full_queue, 2500, 50); }
 
-TEST(Explored, AQueueThatIsFullAndEmptyInTurns) { explore(full_queue, 2500); }
-
-TEST(Explored, BothLayersBeforeABaseThatLacksMemory) { explore(both_layers, 1200); }
+TEST(Explored, BothLayersBeforeABaseThatLacksMemory) { test::explore_seeds(both_layers, 1200, 50); }
 
 }  // namespace
 }  // namespace orchard
