@@ -4,11 +4,11 @@
 /// The floor: a bump pointer, one atomic for each group of converged lanes, whose `free` does nothing. An allocator
 /// that hands out different addresses and keeps one counter cannot do with less. It is emptied before each repetition.
 
-#include <memory>
 #include <utility>
 
 #include "device/group/leader.cuh"
 #include "profiling/arena/adapter.hpp"
+#include "runtime/published/device_block.hpp"
 
 namespace orchard::arena {
 namespace {
@@ -40,26 +40,22 @@ struct bump_ref {
 class bump_owner {
 public:
     static absl::StatusOr<bump_owner> create(const simt::executor& on, std::uint64_t bytes) {
-        bump_owner b;
-        auto memory = allocate_device_memory(on, bytes);  // not cleared: preparing it is a case
+        auto memory = detail::device_block::create(on, bytes);  // not cleared: preparing it is a case
         auto top = device_array<simt::device_word<std::uint64_t>>::create(on, 16);  // a line of its own
-        if (!memory.ok()) {
-            return memory.status();
+        if (!memory.ok() || !top.ok()) {
+            return memory.ok() ? top.status() : memory.status();
         }
-        if (!top.ok()) {
-            free_device_memory(on, *memory);
-            return top.status();
-        }
-        b.memory_ = {static_cast<char*>(*memory), [on](char* p) { free_device_memory(on, p); }};
+        bump_owner b;
+        b.memory_ = *std::move(memory);
         b.size_ = bytes;
         b.top_ = *std::move(top);
         return b;
     }
-    [[nodiscard]] bump_ref ref() const { return {top_.data(), memory_.get(), size_}; }
+    [[nodiscard]] bump_ref ref() const { return {top_.data(), memory_.data(), size_}; }
     absl::Status initialise() { return top_.zero(); }
 
 private:
-    std::shared_ptr<char> memory_;
+    detail::device_block memory_;
     std::uint64_t size_ = 0;
     device_array<simt::device_word<std::uint64_t>> top_;
 };

@@ -4,8 +4,7 @@
 /// CUDA's own `malloc` and `free` in kernels. On a GPU alone: in kernels of the emulated device these names are the C
 /// library's.
 
-#include <cstdlib>
-
+#include "device/published/xmalloc/system_malloc.cuh"
 #include "profiling/arena/adapter.hpp"
 #if ORCHARD_CUDA_SOURCE
 #include <cuda_runtime_api.h>
@@ -13,11 +12,6 @@
 
 namespace orchard::arena {
 namespace {
-
-struct cuda_malloc_ref {
-    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const { return bytes == 0 ? nullptr : ::malloc(bytes); }
-    ORCHARD_INLINE void free(void* p) const { ::free(p); }
-};
 
 struct cuda_malloc_owner {
     /// Sets the size of the heap, which stays for the process.
@@ -34,7 +28,7 @@ struct cuda_malloc_owner {
 #endif
         return cuda_malloc_owner();
     }
-    [[nodiscard]] static cuda_malloc_ref ref() { return {}; }
+    [[nodiscard]] static system_malloc_ref ref() { return {}; }
     static absl::Status initialise() { return absl::UnimplementedError("CUDA's heap cannot be emptied"); }
 };
 
