@@ -62,9 +62,10 @@ std::size_t size_of(const CUpti_Activity* record) {
     }
 }
 
-/// Writes two program counters: one of the allocator, one of a kernel.
+/// Writes two program counters: one of the allocator, one of a kernel. All records of a function share one string, as
+/// CUPTI's do: freeing it is an error that the address sanitizer reports.
 void sample(CUpti_PCSamplingData& to) {
-    const char* const names[] = {"_ZN7orchard6device11small_allocEv", "_Z4walkPi"};
+    static char names[][40] = {"_ZN7orchard6device11small_allocEv", "_Z4walkPi"};
     const unsigned samples[] = {30, 70};
     if (to.collectNumPcs < 2) {
         std::abort();
@@ -74,7 +75,7 @@ void sample(CUpti_PCSamplingData& to) {
     to.droppedSamples = 5;
     to.remainingNumPcs = 0;
     for (int i = 0; i < 2; ++i) {
-        to.pPcData[i].functionName = ::strdup(names[i]);
+        to.pPcData[i].functionName = names[i];
         to.pPcData[i].stallReasonCount = 2;
         to.pPcData[i].stallReason[0] = {0, samples[i] - 1};
         to.pPcData[i].stallReason[1] = {1, 1};
