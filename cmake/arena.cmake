@@ -2,7 +2,7 @@
 # Copyright the Orchard authors.
 #
 # `orchard arena`, a program of its own: the kernels of all cases are compiled for each allocator, which nothing else
-# needs.
+# needs. It also has `walk` and `tree`, which take --allocator with the published ones there.
 #   orchard_arena_objects  the command, the cases, Orchard's allocator and the floor; arena_tests has the same
 #   orchard_arena          the program, with the published allocators too (profiling/arena/published), and with those of
 #                          ORCHARD_ARENA_ADAPTERS
@@ -34,10 +34,12 @@ target_link_libraries(orchard_arena_objects PUBLIC orchard_cli)
 orchard_precompile(orchard_arena_objects <nlohmann/json.hpp> <runtime/heap/heap.hpp>)
 orchard_unite(orchard_arena_objects)
 
-add_executable(orchard_arena EXCLUDE_FROM_ALL runtime/cli/main.cpp ${arena_published} ${ORCHARD_ARENA_ADAPTERS})
+orchard_sources(arena_applications examples/walk examples/trees examples/graph examples/report examples/published)
+add_executable(orchard_arena EXCLUDE_FROM_ALL runtime/cli/main.cpp ${arena_published} ${arena_applications}
+                             ${ORCHARD_ARENA_ADAPTERS})
 orchard_target(orchard_arena)
 set_target_properties(orchard_arena PROPERTIES OUTPUT_NAME orchard RUNTIME_OUTPUT_DIRECTORY arena)
 target_include_directories(orchard_arena PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_include_directories(orchard_arena SYSTEM PRIVATE ${ORCHARD_ARENA_INCLUDE_DIRS})
-target_link_libraries(orchard_arena PRIVATE orchard_arena_objects)
+target_link_libraries(orchard_arena PRIVATE orchard_arena_objects ZLIB::ZLIB)
 add_dependencies(orchard_arena orchard_commit)

@@ -39,6 +39,7 @@ list(FILTER command_sources EXCLUDE REGEX "_bench\\.(cpp|cu)$")
 # Part of no program: profiling/report/registers.py compiles the first, a reader of docs/programs.md the second; the third
 # is a project of its own. The fourth is a program of its own (arena.cmake), to which a user may add the fifth.
 list(FILTER command_sources EXCLUDE REGEX "/profiling/(registers|driver_locks|minimal|arena|adapters)/")
+list(FILTER command_sources EXCLUDE REGEX "/examples/published/") # of the arena's program, too
 include(profile) # a library of its own: profiling/profile/injection
 list(REMOVE_ITEM command_sources ${injection_sources})
 # Programs of their own, which know nothing of Orchard: below.

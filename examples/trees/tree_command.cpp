@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/report/checked_command.hpp"
+#include "examples/report/other_allocators.hpp"
 #include "examples/report/repetitions.hpp"
 #include "examples/trees/tree_inputs.hpp"
 #include "examples/trees/tree_run.hpp"
@@ -31,6 +32,7 @@ struct tree_arguments {
     double opening = 0.4;
     int repeats = 10;
     std::uint64_t seed = 1;
+    std::string allocator = own_allocator;  ///< another one builds the search tree once more
     options heap;
     command_line::json_option json;
     bool quiet = false;
@@ -45,6 +47,7 @@ struct tree_runs {
     device_choice device;
     search_tree_result in_heap;
     search_tree_result in_array;
+    std::optional<search_tree_result> in_other;  ///< of `--allocator`
     octree_result octree;
     double error = 0;
     statistics at_end;
@@ -77,6 +80,14 @@ check check_search_tree(const char* name, const search_tree_result& r, const tre
 
 absl::StatusOr<tree_runs> execute(tree_arguments& a) {
     tree_runs r;
+    tree_in_allocator other;
+    if (a.allocator != own_allocator) {
+        auto found = find_allocator<tree_in_allocator>(a.allocator);
+        if (!found.ok()) {
+            return found.status();
+        }
+        other = *std::move(found);
+    }
     const auto device = choose_device(a.heap.device);
     if (!device.ok()) {
         return device.status();
@@ -98,6 +109,15 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
             return run.status();
         }
         *into = *std::move(run);
+    }
+    if (other) {
+        // As the array, and as much again for what the allocator adds to its blocks.
+        auto run = other(h->executor(), std::max<std::uint64_t>(2 * most, 64 * mib), edges, a.nodes, a.threads,
+                         a.repeats, bar);
+        if (!run.ok()) {
+            return absl::Status(run.status().code(), absl::StrCat(a.allocator, ": ", run.status().message()));
+        }
+        r.in_other = *std::move(run);
     }
     const std::vector<body> bodies = random_bodies(a.bodies, a.seed);
     auto octree = run_octree(*h, bodies, static_cast<std::uint32_t>(std::min<std::uint64_t>(a.threads, a.bodies)),
@@ -126,6 +146,10 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
                 {"the heap is whole, and empty", valid.ok() && r.at_end.pages_in_use == 0,
                  valid.ok() ? absl::StrFormat("%d allocations, %d frees", r.at_end.allocations, r.at_end.frees)
                             : std::string(valid.message())}};
+    if (r.in_other.has_value()) {
+        r.checks.push_back(
+            check_search_tree(absl::StrCat("search tree, in ", a.allocator).c_str(), *r.in_other, a, right));
+    }
     return r;
 }
 
@@ -147,14 +171,18 @@ std::string to_text(const tree_arguments& a, const tree_runs& r) {
         "octree        %d bodies, opening %g\n"
         "device        %s (%s)\n\n",
         a.edges, a.nodes, a.threads, a.bodies, a.opening, name_of(r.device.kind), r.device.reason);
-    absl::StrAppend(&text,
-                    detail::in_columns({{"microseconds", "build: first / 3rd / 10th / settled", "free: the same"},
-                                        {"search tree, in the heap", repetitions_text(r.in_heap.times.build_us),
-                                         repetitions_text(r.in_heap.times.free_us)},
-                                        {"search tree, in an array", repetitions_text(r.in_array.times.build_us), "-"},
-                                        {"octree, in the heap", repetitions_text(r.octree.times.build_us),
-                                         repetitions_text(r.octree.times.free_us)}},
-                                       "lrr"));
+    std::vector<std::vector<std::string>> lines{
+        {"microseconds", "build: first / 3rd / 10th / settled", "free: the same"},
+        {"search tree, in the heap", repetitions_text(r.in_heap.times.build_us),
+         repetitions_text(r.in_heap.times.free_us)},
+        {"search tree, in an array", repetitions_text(r.in_array.times.build_us), "-"}};
+    if (r.in_other.has_value()) {
+        lines.push_back({absl::StrCat("search tree, in ", a.allocator), repetitions_text(r.in_other->times.build_us),
+                         repetitions_text(r.in_other->times.free_us)});
+    }
+    lines.push_back(
+        {"octree, in the heap", repetitions_text(r.octree.times.build_us), repetitions_text(r.octree.times.free_us)});
+    absl::StrAppend(&text, detail::in_columns(lines, "lrr"));
     absl::StrAppendFormat(&text, "octree: sums %.1f, forces %.1f\n\n%s\n", r.octree.sum_us, r.octree.force_us,
                           depths_text(r.octree));
     return text;
@@ -172,6 +200,10 @@ ordered_json json_of(const search_tree_result& r) {
 
 /// Returns the members of the document, without the checks.
 ordered_json members(const tree_arguments& a, const tree_runs& r) {
+    ordered_json other;
+    if (r.in_other.has_value()) {
+        other = json_of(*r.in_other);
+    }
     return {{"edges", a.edges},
             {"nodes", a.nodes},
             {"threads", a.threads},
@@ -180,6 +212,8 @@ ordered_json members(const tree_arguments& a, const tree_runs& r) {
             {"seed", a.seed},
             {"search_tree_in_heap", json_of(r.in_heap)},
             {"search_tree_in_array", json_of(r.in_array)},
+            {"allocator", a.allocator},
+            {"search_tree_in_allocator", other},
             {"octree",
              {{"cells", r.octree.cells},
               {"at_depth", r.octree.at_depth},
@@ -216,6 +250,11 @@ void declare(CLI::App& app, tree_arguments& a) {
         ->type_name("N")
         ->capture_default_str()
         ->check(CLI::Range(1, 10'000).description(""));
+    app.add_option("--allocator", a.allocator,
+                   "An allocator in which the search tree is built, too; others than orchard are in the program of "
+                   "docs/arena.md")
+        ->type_name("NAME")
+        ->capture_default_str();
     app.add_option("--seed", a.seed, "Seed of the edges and of the bodies")->type_name("N")->capture_default_str();
     command_line::add_json(app, a.json, "Write the result");
     app.add_flag("--quiet", a.quiet, "Print the checks alone, and no progress bar");

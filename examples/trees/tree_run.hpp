@@ -5,6 +5,7 @@
 /// Runs of the search tree and of the octree, in a heap and in an array that was made beforehand.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,12 @@ struct search_tree_result {
 absl::StatusOr<search_tree_result> run_search_tree(heap& h, std::uint64_t bump_bytes, std::span<const key_pair> edges,
                                                    std::uint32_t keys, std::uint64_t threads, int repeats,
                                                    command_line::progress& bar);
+
+/// Returns the builds of the search tree in another allocator, of so many bytes; otherwise as `run_search_tree`
+/// (examples/report/other_allocators.hpp).
+using tree_in_allocator = std::function<absl::StatusOr<search_tree_result>(
+    const simt::executor&, std::uint64_t bytes, std::span<const key_pair>, std::uint32_t keys, std::uint64_t threads,
+    int repeats, command_line::progress&)>;
 
 struct octree_result {
     build_times times;

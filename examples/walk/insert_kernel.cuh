@@ -31,7 +31,7 @@ inline constexpr std::uint32_t first_capacity = 4;
 /// pauses and tries again. A group that holds a claim waits for nothing but the heap, so that every claim is released.
 /// A group gives up if the list did not change for `patience_ns`.
 ///
-/// `Heap`: `void* realloc(void*, std::uint64_t) const`.
+/// `Heap`: `void* realloc(void*, std::uint64_t) const`, or without it `malloc` and `free`.
 template <class Heap>
 struct insert_edges {
     Heap heap;
@@ -135,12 +135,13 @@ private:
         if (needed <= capacity) {
             return list;
         }
+        const std::uint32_t before = capacity;
         // Powers of two, so that a list of n entries grows less than log2 n times.
         capacity = capacity == 0 ? first_capacity : capacity;
         while (capacity < needed) {
             capacity = capacity > 0x7fffffffu ? 0xffffffffu : capacity * 2;
         }
-        void* grown = heap.realloc(reinterpret_cast<void*>(list), std::uint64_t{capacity} * sizeof(std::uint32_t));
+        void* grown = resized(list, before, capacity);
         if (grown == nullptr) {
             problem->record(trouble_kind::no_memory, vertex);
             return 0;
@@ -149,6 +150,24 @@ private:
         record.list.template store<order::relaxed>(address);  // this and the next: ordered by the claim's release
         record.capacity.template store<order::relaxed>(capacity);
         return address;
+    }
+
+    /// Returns a list of `capacity` entries with those of `list`, which it replaces; null if the heap returned null.
+    ORCHARD_FN void* resized(std::uint64_t list, std::uint32_t before, std::uint32_t capacity) const {
+        const std::uint64_t bytes = std::uint64_t{capacity} * sizeof(std::uint32_t);
+        if constexpr (requires(void* p) { heap.realloc(p, bytes); }) {
+            return heap.realloc(reinterpret_cast<void*>(list), bytes);
+        } else {
+            auto* const grown = static_cast<std::uint32_t*>(heap.malloc(bytes));
+            const auto* const old = reinterpret_cast<const std::uint32_t*>(list);
+            for (std::uint32_t i = 0; grown != nullptr && i < before; ++i) {
+                grown[i] = old[i];
+            }
+            if (grown != nullptr && list != 0) {
+                heap.free(reinterpret_cast<void*>(list));
+            }
+            return grown;
+        }
     }
 };
 

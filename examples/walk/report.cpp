@@ -44,11 +44,12 @@ std::string input_text(const walk_description& w, const walk_result& r) {
         "graph    %s\n"
         "         %u vertices, %u edges, degree up to %u (%u entries; %u self-loops and %u duplicates dropped)\n"
         "device   %s (%s)\n"
-        "heap     %s of capacity\n"
+        "%s %s of capacity\n"
         "walk     %u walkers, %u steps each, seed %u, %u edges a batch, dead ends %s\n\n",
         w.source, w.vertices, w.edges, r.max_degree, w.entries, w.self_loops, w.duplicates,
-        orchard::name_of(w.device.kind), w.device.reason, format_bytes(w.heap.capacity), w.walk.walkers, w.walk.steps,
-        w.walk.seed, w.walk.batch_of(w.edges), name_of(w.walk.at_dead_end));
+        orchard::name_of(w.device.kind), w.device.reason, w.allocator.empty() ? "heap    " : w.allocator,
+        format_bytes(w.heap.capacity), w.walk.walkers, w.walk.steps, w.walk.seed, w.walk.batch_of(w.edges),
+        name_of(w.walk.at_dead_end));
 }
 
 /// Returns the table of phases. Reading the graph and creating the heap have no kernels and no rate.
@@ -67,7 +68,10 @@ std::string phases_text(const walk_description& w, const walk_result& r) {
 
 /// Returns the heap's counters, as of the end of the run: everything was freed.
 std::string heap_text(const walk_result& r) {
-    const statistics& s = r.at_end;
+    if (!r.at_end.has_value()) {
+        return "";
+    }
+    const statistics& s = *r.at_end;
     const std::vector<std::vector<std::string>> lines = {
         {"  allocations", absl::StrFormat("%u, of %s", s.allocations, format_bytes(s.allocated_bytes))},
         {"  frees", absl::StrFormat("%u", s.frees)},
@@ -109,6 +113,9 @@ nlohmann::ordered_json json_of(const walk_description& what, const walk_result& 
     for (const option_info& o : option_table(what.heap)) {
         heap_options[o.name] = o.value;
     }
+    const auto statistics_of = [](const std::optional<statistics>& s) {
+        return s.has_value() ? command_line::json_of(*s) : json();
+    };
     return {
         {"graph",
          {{"source", what.source},
@@ -124,14 +131,15 @@ nlohmann::ordered_json json_of(const walk_description& what, const walk_result& 
           {"seed", what.walk.seed},
           {"batch", what.walk.batch_of(what.edges)},
           {"dead_ends", name_of(what.walk.at_dead_end)}}},
+        {"allocator", what.allocator.empty() ? "orchard" : what.allocator},
         {"heap_options", heap_options},
         {"read_seconds", what.read_seconds},
         {"heap_seconds", what.heap_seconds},
         {"phases", phases},
         {"checks", json_of(result.checks)},
         {"passed", result.passed()},
-        {"statistics_before_freeing", command_line::json_of(result.before_freeing)},
-        {"statistics", command_line::json_of(result.at_end)},
+        {"statistics_before_freeing", statistics_of(result.before_freeing)},
+        {"statistics", statistics_of(result.at_end)},
     };
 }
 

@@ -28,6 +28,7 @@ struct walk_description {
     double read_seconds = 0;  ///< time to read or generate the graph
     double heap_seconds = 0;  ///< time to create the heap
     walk_options walk;
+    std::string allocator;  ///< empty: a heap; otherwise the allocator that took its place, of `heap.capacity` bytes
     options heap;
 };
 

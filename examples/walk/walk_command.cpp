@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "examples/graph/read_graph.hpp"
 #include "examples/graph/rmat.hpp"
+#include "examples/report/other_allocators.hpp"
 #include "examples/walk/report.hpp"
 #include "examples/walk/walk_run.hpp"
 #include "runtime/cli/command_line.hpp"
@@ -39,7 +40,7 @@ absl::StatusOr<edge_list> load(const walk_arguments& a, std::string& source) {
     return generate_rmat({a.rmat_scale, a.edge_factor, a.walk.seed});
 }
 
-/// Checks that exactly one graph is named: a file or a scale.
+/// Checks that exactly one graph is named, a file or a scale, and that the allocator can do what is asked for.
 absl::Status check_input(const walk_arguments& a) {
     if (a.file.empty() && a.rmat_scale == 0) {
         return absl::InvalidArgumentError("no graph given; name a file, or generate one with --rmat SCALE");
@@ -47,6 +48,13 @@ absl::Status check_input(const walk_arguments& a) {
     if (!a.file.empty() && a.rmat_scale != 0) {
         return absl::InvalidArgumentError(
             absl::StrFormat("both the file %s and --rmat %d given; give one of them", a.file, a.rmat_scale));
+    }
+    if (a.allocator != own_allocator) {
+        if (!a.walk.dump.empty()) {
+            return absl::InvalidArgumentError(absl::StrCat("--dump ", a.walk.dump, ": ", a.allocator,
+                                                           " has no map; leave one of the two options out"));
+        }
+        return find_allocator<walk_in_allocator>(a.allocator).status();
     }
     return absl::OkStatus();
 }
@@ -75,13 +83,19 @@ absl::StatusOr<walk_result> execute(walk_arguments& a, walk_description& what) {
     what.device = *device;
     what.walk = a.walk;
     what.heap = a.heap;
+    command_line::progress bar(!a.quiet);
+    if (a.allocator != own_allocator) {
+        what.allocator = a.allocator;
+        const auto run = find_allocator<walk_in_allocator>(a.allocator);
+        const simt::executor on{.kind = device->kind, .workers = static_cast<unsigned>(a.heap.emulated_workers)};
+        return run.ok() ? (*run)(on, a.heap.capacity, *graph, a.walk, bar) : run.status();
+    }
     const stopwatch creating;
     absl::StatusOr<heap> h = command_line::create_heap(a.heap);
     if (!h.ok()) {
         return h.status();
     }
     what.heap_seconds = creating.seconds();
-    command_line::progress bar(!a.quiet);
     return run_walk(*h, *graph, a.walk, bar);
 }
 
@@ -96,6 +110,11 @@ void declare(CLI::App& app, walk_arguments& a) {
         ->type_name("N")
         ->capture_default_str()
         ->check(CLI::Range(1, 1024).description(""));
+    app.add_option("--allocator", a.allocator,
+                   "The allocator of the lists; others than orchard are in the program of docs/arena.md, and take "
+                   "--capacity alone of the heap's options")
+        ->type_name("NAME")
+        ->capture_default_str();
     add_walk_flags(app, a);
 }
 

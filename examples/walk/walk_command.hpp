@@ -24,8 +24,9 @@ struct walk_arguments {
     int rmat_scale = 0;    ///< scale of a graph to generate; 0: read `file`
     int edge_factor = 16;  ///< edges a vertex of a generated graph
     command_line::json_option json;
-    bool quiet = false;           ///< print the checks only
-    bool capacity_given = false;  ///< otherwise the capacity follows from the graph
+    bool quiet = false;                 ///< print the checks only
+    bool capacity_given = false;        ///< otherwise the capacity follows from the graph
+    std::string allocator = "orchard";  ///< another one takes the heap's place
     walk_options walk;
     options heap;
 };

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "examples/walk/walk_rule.hpp"
+#include "uvm/geometry/geometry.hpp"
 
 namespace orchard::examples {
 
@@ -19,6 +20,7 @@ struct walk_options {
     std::uint64_t batch = 0;   ///< edges of one launch; 0: a sixteenth of all edges, but 4 Ki to 4 Mi
     dead_end at_dead_end = dead_end::stop;
     std::string dump{};  ///< file for the heap's map before all is freed (`heap::dump`); empty: none
+    std::uint64_t log_bytes = segment_bytes;  ///< of a log, in which a warp gathers walks for the host
 
     /// Returns the edges of one launch if there are `edges` in total.
     [[nodiscard]] std::uint64_t batch_of(std::uint64_t edges) const;

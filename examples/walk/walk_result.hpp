@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,9 @@ struct phase {
 struct walk_result {
     std::vector<phase> phases;
     std::vector<check> checks;
-    statistics before_freeing;     ///< after adjacency and walks were complete
-    statistics at_end;             ///< after everything was freed and trimmed
-    std::uint32_t max_degree = 0;  ///< greatest degree of the input
+    std::optional<statistics> before_freeing;  ///< after adjacency and walks were complete; none: not in a heap
+    std::optional<statistics> at_end;          ///< after everything was freed and trimmed; none: not in a heap
+    std::uint32_t max_degree = 0;              ///< greatest degree of the input
 
     /// Returns whether all required checks passed. A run without any check did not pass.
     [[nodiscard]] bool passed() const { return examples::passed(checks); }

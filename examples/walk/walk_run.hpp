@@ -10,6 +10,9 @@
 ///     check walks        the host checks every step, and walks every walk again
 ///     free               kernels free everything; the heap must be empty and valid
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"
 #include "examples/walk/walk_options.hpp"
@@ -28,5 +31,10 @@ namespace orchard::examples {
 /// text.
 absl::StatusOr<walk_result> run_walk(heap& h, const edge_list& graph, const walk_options& options,
                                      command_line::progress& bar);
+
+/// Runs the example in another allocator, of so many bytes, on a device; otherwise as `run_walk`
+/// (examples/report/other_allocators.hpp).
+using walk_in_allocator = std::function<absl::StatusOr<walk_result>(
+    const simt::executor&, std::uint64_t, const edge_list&, const walk_options&, command_line::progress&)>;
 
 }  // namespace orchard::examples

@@ -238,7 +238,7 @@ private:
 struct log_shape {
     std::uint32_t stride = 0;   ///< entries reserved for a walk
     std::uint64_t per_log = 0;  ///< walks in a log
-    std::uint64_t bytes = 0;    ///< size of a log: a segment, or more if one walk needs more
+    std::uint64_t bytes = 0;    ///< size of a log: `log_bytes`, or more if one walk needs more
     std::uint32_t logs = 0;     ///< logs in a slice
 
     /// Returns the shape for slices of at most 64 MiB. A slice has at least eight logs if there are enough walkers, so
@@ -248,9 +248,9 @@ struct log_shape {
         log_shape shape;
         shape.stride = options.steps + 1;
         const std::uint64_t walk_bytes = std::uint64_t{shape.stride} * sizeof(std::uint32_t);
-        // As many walks as a segment holds; fewer if there would be fewer than eight logs.
-        shape.per_log = std::clamp<std::uint64_t>(segment_bytes / walk_bytes, 1, (options.walkers + 7) / 8);
-        shape.bytes = std::max(segment_bytes, walk_bytes);
+        // As many walks as a log holds; fewer if there would be fewer than eight logs.
+        shape.per_log = std::clamp<std::uint64_t>(options.log_bytes / walk_bytes, 1, (options.walkers + 7) / 8);
+        shape.bytes = std::max(options.log_bytes, walk_bytes);
         const std::uint64_t needed = (options.walkers + shape.per_log - 1) / shape.per_log;
         shape.logs =
             static_cast<std::uint32_t>(std::min(needed, std::max<std::uint64_t>(1, slice_bytes / shape.bytes)));

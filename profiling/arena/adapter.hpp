@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "device/published/device_allocator.cuh"
 #include "profiling/arena/measure_graph.cuh"
+#include "profiling/arena/measure_held.cuh"
 #include "profiling/arena/measure_memory.cuh"
 #include "profiling/arena/measure_requests.cuh"
 #include "profiling/arena/measure_rounds.cuh"
@@ -63,6 +64,7 @@ outcome run_case(Owner& owner, bool frees, const task& t) {
     switch (t.what.what) {
         case kind::malloc_time:
         case kind::free_time:
+        case kind::beside:
         case kind::range:
         case kind::work: measure_requests(m, c); break;
         case kind::fill: measure_fill(m, c); break;
@@ -71,9 +73,17 @@ outcome run_case(Owner& owner, bool frees, const task& t) {
         case kind::lists: measure_lists(m, c); break;
         case kind::grow: measure_grow(m, c); break;
         case kind::graph_init:
-        case kind::graph_update: measure_graph(m, c); break;
+        case kind::graph_update:
+        case kind::graph_expand: measure_graph(m, c); break;
         case kind::handover: measure_handover(m, c); break;
-        case kind::create: break;  // below
+        case kind::keep: measure_keep(m, c); break;
+        case kind::nearly_full: measure_nearly_full(m, c); break;
+        case kind::turn_over: measure_turn_over(m, c); break;
+        case kind::streams: measure_streams(m, c); break;
+        case kind::malloc_registers: note_registers<allocate_kernel<decltype(owner.ref())>>(m); break;
+        case kind::free_registers: note_registers<free_kernel<decltype(owner.ref())>>(m); break;
+        case kind::create:
+        case kind::atomics: break;  // below
     }
     return m.finish();
 }
@@ -84,11 +94,16 @@ inline constexpr int most_creations = 5;
 /// Returns the allocator that `create(on, bytes)` makes: an `absl::StatusOr<Owner>` with `bytes` of memory.
 template <allocator_owner Owner, class Create>
 allocator adapt(about a, Create create) {
-    return {a, [frees = a.frees, largest = a.largest, create](const task& t) -> absl::StatusOr<outcome> {
-                if (largest_request(t.what) > largest) {
+    return {a, [a, create](const task& t) -> absl::StatusOr<outcome> {
+                if (largest_request(t.what) > a.largest || (t.what.what == kind::atomics && !a.floor)) {
                     outcome result;
                     result.ended = verdict::not_offered;
                     return result;
+                }
+                if (t.what.what == kind::atomics) {
+                    measurement m(t);
+                    measure_atomics(m);
+                    return m.finish();
                 }
                 if (t.what.what == kind::create) {
                     outcome result;
@@ -105,7 +120,7 @@ allocator adapt(about a, Create create) {
                 if (!made.ok()) {
                     return made.status();
                 }
-                return run_case(*made, frees, t);
+                return run_case(*made, a.frees, t);
             }};
 }
 

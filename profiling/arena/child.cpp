@@ -118,7 +118,7 @@ std::string last_line(std::string text) {
 }  // namespace
 
 child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
-                    const std::function<void(std::string_view)>& on_line) {
+                    const std::function<void(std::string_view)>& on_line, const std::atomic<bool>* stop) {
     using how = child_end::how;
     pipe_ends out;
     pipe_ends err;
@@ -134,9 +134,11 @@ child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
     std::string errors;
     absl::Time deadline = absl::Now() + limit;
     pollfd from[] = {{out.reading(), POLLIN, 0}, {err.reading(), POLLIN, 0}};
-    while ((from[0].fd >= 0 || from[1].fd >= 0) && absl::Now() < deadline) {
+    // Relaxed: nothing else is read by it.
+    const auto stopped = [&] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
+    while ((from[0].fd >= 0 || from[1].fd >= 0) && absl::Now() < deadline && !stopped()) {
         const auto left = absl::ToInt64Milliseconds(deadline - absl::Now()) + 1;
-        if (::poll(from, 2, static_cast<int>(std::min<std::int64_t>(left, 1000))) <= 0) {
+        if (::poll(from, 2, static_cast<int>(std::min<std::int64_t>(left, stop == nullptr ? 1000 : 20))) <= 0) {
             continue;
         }
         if (from[0].revents != 0 && !take(out.reading(), lines)) {
@@ -150,6 +152,12 @@ child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
         }
     }
     int status = 0;
+    if (stopped()) {
+        ::kill(child, SIGKILL);
+        wait_until(child, absl::Now() + absl::Seconds(10), status);
+        result.ended = how::stopped;
+        return result;
+    }
     if (!wait_until(child, deadline, status)) {
         ::kill(child, SIGKILL);
         wait_until(child, absl::Now() + absl::Seconds(10), status);  // a driver may take some time to end its kernels

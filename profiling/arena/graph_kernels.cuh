@@ -6,6 +6,7 @@
 /// block whose capacity is a power of two. A block that is full is replaced by one of twice the capacity.
 
 #include "profiling/arena/kernels.cuh"
+#include "profiling/arena/task.hpp"
 
 namespace orchard::arena {
 
@@ -22,15 +23,20 @@ struct graph_shape {
     static constexpr std::uint32_t pressed_vertices = 1000;
 
     std::uint32_t vertices;
-    std::uint32_t steps;  ///< degrees are 1 to 2^steps, each power of two as frequent as the next
-    bool pressure;        ///< an update adds to the first 1,000 vertices alone
+    std::uint32_t steps;    ///< degrees are 1 to 2^steps, each power of two as frequent as the next
+    bool pressure;          ///< an update adds to the first 1,000 vertices alone
+    bool doubling = false;  ///< an update adds as many neighbours as there are
 
     [[nodiscard]] ORCHARD_INLINE std::uint32_t degree(std::uint32_t v) const {
         const std::uint32_t from = 1u << simt::below32(simt::random_bits(3, v, 0), steps);
         return from + simt::below32(simt::random_bits(4, v, 0), from);
     }
-    /// Returns the neighbours that an update adds: one a vertex on the average, or as many in all for few vertices.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t added(std::uint32_t v) const {
+    /// Returns the neighbours that an update adds to a row of `degree`: one a vertex on the average, or as many in all
+    /// for few vertices.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t added(std::uint32_t v, std::uint32_t degree) const {
+        if (doubling) {
+            return degree;
+        }
         const std::uint32_t pressed = pressed_vertices < vertices ? pressed_vertices : vertices;
         return !pressure ? simt::below32(simt::random_bits(5, v, 0), 3) : v < pressed ? vertices / pressed : 0;
     }
@@ -42,12 +48,19 @@ struct graph_shape {
         }
         return capacity;
     }
-    /// Returns the bytes of the largest row.
-    [[nodiscard]] std::uint64_t largest() const {
-        const std::uint32_t most = (2u << (steps - 1)) - 1 + added(0) + (pressure ? 0 : 2);
+    /// Returns the bytes of the largest row. @param updates  of a `doubling` graph
+    [[nodiscard]] std::uint64_t largest(std::uint32_t updates) const {
+        const std::uint32_t built = (2u << (steps - 1)) - 1;
+        const std::uint32_t most = doubling ? built << updates : built + added(0, 0) + (pressure ? 0 : 2);
         return std::uint64_t{capacity_for(most)} * 4;
     }
 };
+
+/// Returns the graph of a case: rows of one neighbour that double, or the degrees of Winter et al.
+inline graph_shape graph_of(const arena_case& c) {
+    return c.what == kind::graph_expand ? graph_shape{c.threads, 1, false, true}
+                                        : graph_shape{c.threads, c.rounds, c.pressure};
+}
 
 /// Thread v allocates the row of vertex v and writes its neighbours.
 template <class View>
@@ -83,11 +96,14 @@ struct graph_update_kernel {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto v = static_cast<std::uint32_t>(at.global_thread());
-        const std::uint32_t more = v < shape.vertices ? shape.added(v) : 0;
-        if (more == 0) {
+        if (v >= shape.vertices) {
             return;
         }
         graph_row row = rows[v];
+        const std::uint32_t more = shape.added(v, row.degree);
+        if (more == 0) {
+            return;
+        }
         if (row.degree + more > row.capacity) {
             const std::uint32_t capacity = graph_shape::capacity_for(row.degree + more);
             auto* words = static_cast<std::uint32_t*>(view.malloc(std::uint64_t{capacity} * 4));

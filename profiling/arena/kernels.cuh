@@ -26,19 +26,37 @@ struct counts {
 /// The requests of a launch. Each is computed from the thread's number, so that the host and other kernels find the
 /// same size.
 struct request {
-    std::uint32_t least = 0;  ///< bytes
-    std::uint32_t most = 0;   ///< bytes, included
-    bool one_lane = false;    ///< the first lane of each warp alone
+    std::uint32_t least = 0;                ///< bytes
+    std::uint32_t most = 0;                 ///< bytes, included
+    std::uint32_t lanes = simt::warp_size;  ///< the first ones of each warp ask
+    bool powers = false;                    ///< sizes are `least` times powers of two
+    std::uint32_t of_first = 0;             ///< bytes that thread 0 asks for instead; 0: as the others
 
     /// Returns the bytes of request `round` of thread `i`: a multiple of 4, as in Winter et al.
     [[nodiscard]] ORCHARD_INLINE std::uint32_t bytes(std::uint64_t i, std::uint32_t round = 0) const {
+        if (i == 0 && of_first != 0) {
+            return of_first;
+        }
         if (least == most) {
             return least;
+        }
+        if (powers) {
+            return least << simt::below32(simt::random_bits(1, i, round), exponent_of(most / least) + 1);
         }
         const std::uint32_t steps = (most - least) / 4 + 1;
         return least + 4 * simt::below32(simt::random_bits(1, i, round), steps);
     }
-    [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const { return !one_lane || i % simt::warp_size == 0; }
+    [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const { return i % simt::warp_size < lanes; }
+
+private:
+    [[nodiscard]] static ORCHARD_INLINE std::uint32_t exponent_of(std::uint32_t power) {
+        std::uint32_t exponent = 0;
+        while (power > 1) {
+            power /= 2;
+            ++exponent;
+        }
+        return exponent;
+    }
 };
 
 /// Thread i allocates `out[i]`; null if it does not ask.
@@ -122,6 +140,91 @@ ORCHARD_INLINE void note_block(counts* count, void* p) {
     }
 }
 
+/// Thread i allocates blocks `out[i * rounds]` to `out[i * rounds + rounds - 1]`, one after the other.
+template <class View>
+struct keep_kernel {
+    View view;
+    request what;
+    std::uint32_t rounds;
+    void** out;
+    std::uint64_t threads;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        for (std::uint32_t round = 0; i < threads && round < rounds; ++round) {
+            out[i * rounds + round] = view.malloc(what.bytes(i, round));
+        }
+    }
+};
+
+/// Frees a random share of the blocks of `out`, and makes their pointers null.
+template <class View>
+struct free_share_kernel {
+    View view;
+    void** out;
+    std::uint64_t count;
+    std::uint32_t per_mille;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < count && simt::below32(simt::random_bits(6, i, 0), 1000) < per_mille) {
+            view.free(out[i]);
+            out[i] = nullptr;
+        }
+    }
+};
+
+/// Thread i adds to one word that all threads share, and keeps what was there. What it adds differs from lane to lane,
+/// so that the compiler does not make one addition of a warp's.
+struct add_kernel {
+    simt::device_word<std::uint64_t>* shared;
+    std::uint64_t* out;
+    std::uint64_t threads;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < threads) {
+            out[i] = shared->fetch_add<order::relaxed>(1 + i % 2);
+        }
+    }
+};
+
+/// Thread i chooses one of its slots at random: it fills the slot if it is empty, and otherwise frees the block in it,
+/// which must still hold the thread's number.
+template <class View>
+struct turn_over_kernel {
+    View view;
+    request what;
+    std::uint32_t slots;  ///< of a thread
+    std::uint32_t round;
+    void** out;
+    std::uint64_t threads;
+    counts* count;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i >= threads) {
+            return;
+        }
+        void*& slot = out[i * slots + simt::below32(simt::random_bits(7, i, round), slots)];
+        auto* words = static_cast<std::uint64_t*>(slot);
+        if (words == nullptr) {
+            words = static_cast<std::uint64_t*>(view.malloc(what.bytes(i, round)));
+            note_block(count, words);
+            if (words != nullptr) {
+                words[0] = i;
+            }
+            slot = words;
+            return;
+        }
+        if (words[0] != i) {
+            count->wrong.fetch_add<order::relaxed>(1);
+        }
+        view.free(words);
+        slot = nullptr;
+    }
+};
+
 /// Rounds of malloc, write and free; each round of a thread asks for another size. With `check`, the block must still
 /// hold the thread's number after others had time to write.
 template <class View>
@@ -135,7 +238,7 @@ struct churn_kernel {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const std::uint64_t i = at.global_thread();
-        for (std::uint32_t round = 0; i < threads && round < rounds; ++round) {
+        for (std::uint32_t round = 0; i < threads && what.asks(i) && round < rounds; ++round) {
             const std::uint32_t bytes = what.bytes(i, round);
             auto* words = static_cast<std::uint32_t*>(view.malloc(bytes));
             note_block(count, words);

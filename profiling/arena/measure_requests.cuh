@@ -66,6 +66,11 @@ void measure_requests(measurement& m, const contestant<Owner>& c) {
     const bool timed = m.what().what != kind::range;
     for (int i = 0; i < m.repeats() && m.going() && timed; ++i) {
         c.empty_if_needed(m);
+        if (m.what().fresh && c.frees && !c.empty(m) && m.going()) {
+            m.result.values.clear();
+            m.result.ended = verdict::not_offered;
+            return;
+        }
         double asked = m.time(allocate_kernel<view>{c.owner.ref(), m.requests(), out.data(), threads}, threads);
         if (m.what().write) {
             asked += m.time(write_kernel{m.requests(), out.data(), threads}, threads);

@@ -18,6 +18,9 @@
 
 namespace orchard::arena {
 
+/// Returns the requests of a case's threads.
+inline request request_of(const arena_case& c) { return {c.least, c.most, c.lanes, c.powers, c.of_first}; }
+
 /// The measurements of one task. After an error later steps may still be called; they do nothing, and `finish` returns
 /// a crash.
 class measurement {
@@ -28,7 +31,7 @@ public:
     [[nodiscard]] const simt::executor& on() const { return task_.on; }
     [[nodiscard]] int repeats() const { return task_.repeats; }
     [[nodiscard]] std::uint64_t memory() const { return task_.memory; }
-    [[nodiscard]] request requests() const { return {what().least, what().most, what().one_lane}; }
+    [[nodiscard]] request requests() const { return request_of(what()); }
     [[nodiscard]] bool going() const { return status_.ok(); }
     void update(const absl::Status& s) { status_.Update(s); }
 
@@ -55,15 +58,17 @@ public:
         return made.ok() ? *std::move(made) : device_array<T>();
     }
     /// Returns the blocks of the threads that ask, as the host sees them.
-    std::vector<block> blocks_of(const device_array<void*>& pointers, std::uint64_t count) {
+    /// @param each  blocks of a thread, which lie side by side
+    std::vector<block> blocks_of(const device_array<void*>& pointers, std::uint64_t count, std::uint32_t each = 1) {
         std::vector<void*> host(count);
         std::vector<block> all;
         if (going()) {
             update(pointers.download(host));
         }
         for (std::uint64_t i = 0; going() && i < count; ++i) {
-            if (requests().asks(i)) {
-                all.push_back({reinterpret_cast<std::uintptr_t>(host[i]), requests().bytes(i)});
+            if (requests().asks(i / each)) {
+                const auto round = static_cast<std::uint32_t>(i % each);
+                all.push_back({reinterpret_cast<std::uintptr_t>(host[i]), requests().bytes(i / each, round)});
             }
         }
         return all;

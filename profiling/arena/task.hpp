@@ -28,7 +28,16 @@ enum class kind {
     grow,          ///< each thread grows a block by realloc: the time of the kernel
     graph_init,    ///< each thread allocates the row of a vertex: the time of that kernel
     graph_update,  ///< each thread adds neighbours to a row, which may move: the time of that kernel
+    graph_expand,  ///< each thread doubles the neighbours of its row, `rounds` times: the time of those kernels
     handover,      ///< one half of the warps allocates, the other half frees what it gets from the first: its time
+    keep,          ///< each thread allocates `rounds` blocks and frees none: the time of the kernel
+    nearly_full,   ///< as malloc_time, after the memory was filled and a share of the blocks freed
+    turn_over,     ///< each thread fills or empties one of its slots: the time of the kernel
+    streams,       ///< as malloc_time, by two kernels of two streams at once: the time of the longer one
+    beside,        ///< as malloc_time, while another process does the same on the same device
+    malloc_registers,  ///< registers of the kernel of malloc_time; no time
+    free_registers,    ///< registers of the kernel of free_time; no time
+    atomics,           ///< each thread adds to one word: its time. No allocator takes part; the floor runs it
 };
 
 /// A case. Its numbers are those for a GPU; `for_device` reduces them for the emulated device.
@@ -36,14 +45,19 @@ struct arena_case {
     std::string name;    ///< its source, and after a slash what varies: "winter_9a/64"
     std::string source;  ///< the paper and the figure, or the benchmark
     kind what = kind::malloc_time;
-    std::uint32_t threads = 0;  ///< of a launch
-    std::uint32_t least = 0;    ///< bytes of a request
-    std::uint32_t most = 0;     ///< bytes of a request, included
-    bool one_lane = false;      ///< the first lane of each warp alone allocates
-    bool write = false;         ///< of `work`
-    bool pressure = false;      ///< of `graph_update`: few vertices get all new neighbours
-    std::uint32_t rounds = 1;   ///< of `churn`, `handover`, `grow`; the longest list; degrees of graphs: below 2^rounds
-    bool quick = false;         ///< one of the ten cases of --quick
+    std::uint32_t threads = 0;              ///< of a launch
+    std::uint32_t least = 0;                ///< bytes of a request
+    std::uint32_t most = 0;                 ///< bytes of a request, included
+    std::uint32_t of_first = 0;             ///< bytes that thread 0 asks for instead; 0: as the others
+    bool powers = false;                    ///< sizes are `least` times powers of two, not all multiples of 4
+    std::uint32_t lanes = simt::warp_size;  ///< of each warp allocate, the first ones
+    bool fresh = false;                     ///< of `malloc_time`, `free_time`: emptied before each repetition
+    bool write = false;                     ///< of `work`
+    bool pressure = false;                  ///< of `graph_update`: few vertices get all new neighbours
+    std::uint32_t rounds = 1;  ///< of `churn`, `handover`, `grow`, `keep`, `graph_expand`; the longest list; slots of
+                               ///< `turn_over`; degrees of the other graphs: below 2^rounds
+    std::uint32_t free_per_mille = 0;  ///< of `nearly_full`: blocks that are freed, of 1,000
+    bool quick = false;                ///< one of the ten cases of --quick
 };
 
 /// What a worker runs.
@@ -84,7 +98,8 @@ struct outcome {
 /// Returns all cases of the arena, in the order of the tables.
 const std::vector<arena_case>& all_cases();
 
-/// Returns the case with the numbers that the device can do in a moment: on the emulated device at most 512 threads.
+/// Returns the case with the numbers that the device can do in a moment: on the emulated device at most 512 threads,
+/// and fewer if their blocks are large.
 arena_case for_device(arena_case c, simt::device_kind device);
 
 /// Returns the bytes of the largest block that a case asks for.
@@ -92,8 +107,8 @@ std::uint64_t largest_request(const arena_case& c);
 
 /// The memory that an allocator has, in bytes. Winter et al. give each 8 GiB; a quick run takes a quarter of that.
 std::uint64_t default_memory(simt::device_kind device, bool quick);
-/// Returns the bytes of them that a case uses: `fill` takes 2 GiB at most, as in the paper, and 16 MiB on the emulated
-/// device.
+/// Returns the bytes of them that a case uses: `fill` takes 2 GiB at most, as in the paper, and `nearly_full` 256 MiB;
+/// both 16 MiB on the emulated device.
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device);
 /// Timed repetitions of a case.
 int default_repeats(simt::device_kind device, bool quick);

@@ -3,13 +3,18 @@
 
 #include "profiling/arena/worker.hpp"
 
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <deque>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -55,10 +60,92 @@ struct worker_arguments {
     unsigned workers = 0;
     std::uint64_t memory = 0;
     int repeats = 1;
+    bool beside = false;  ///< runs its case again and again, until it is killed
 };
+
+/// The command line of a worker.
+std::vector<std::string> words_for(const worker_arguments& a) {
+    std::vector<std::string> words{own_program(), worker_command,
+                                   "--allocator", a.allocator,
+                                   "--cases",     absl::StrJoin(a.cases, ","),
+                                   "--device",    a.device,
+                                   "--workers",   absl::StrCat(a.workers),
+                                   "--memory",    absl::StrCat(a.memory),
+                                   "--repeats",   absl::StrCat(a.repeats)};
+    if (a.beside) {
+        words.emplace_back("--beside");
+    }
+    return words;
+}
+
+/// Another process that runs the same case of the same allocator again and again, while this object lives.
+class process_beside {
+public:
+    /// Returns when that process has run the case for the first time, or has ended.
+    process_beside(const worker_arguments& a, const arena_case& c) {
+        worker_arguments its = a;
+        its.cases = {c.name};
+        its.beside = true;
+        thread_ = std::thread([this, its, c] {
+            bool said_why = false;
+            const child_end end = run_child(
+                words_for(its), longest,
+                [&](std::string_view line) {
+                    if (const auto o = outcome_in(line, c); o.has_value() && o->ended != verdict::ok) {
+                        said_why = true;
+                        result_.fault(o->ended, absl::StrCat("the other process: ", o->detail));
+                    }
+                    runs_.store(true);
+                },
+                &stop_);
+            if (end.ended != child_end::how::stopped && !said_why) {
+                result_.fault(end.ended == child_end::how::late ? verdict::hang : verdict::crash,
+                              absl::StrCat("the other process: ", end.detail));
+            }
+            runs_.store(true);
+        });
+        while (!runs_.load()) {
+            absl::SleepFor(absl::Milliseconds(1));
+        }
+    }
+    process_beside(const process_beside&) = delete;
+    process_beside& operator=(const process_beside&) = delete;
+    ~process_beside() { end(); }
+
+    /// Ends the process. Returns the fault that it found, if any.
+    const outcome& end() {
+        stop_.store(true);
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+        return result_;
+    }
+
+private:
+    static constexpr absl::Duration longest = absl::Minutes(2);  // without a line
+
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> runs_{false};
+    outcome result_;  ///< of the thread, until it has ended
+    std::thread thread_;
+};
+
+/// Returns how the allocator ends a task.
+outcome outcome_of(const allocator& of, const task& t) {
+    auto result = of.run(t);
+    if (result.ok()) {
+        return *std::move(result);
+    }
+    outcome o;
+    o.fault(verdict::crash, absl::StrCat("it could not be made: ", result.status().message()));
+    return o;
+}
 
 /// Runs the cases one by one, and writes each line when it is known.
 absl::Status work(const worker_arguments& a) {
+    if (a.beside) {
+        (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive the one that it runs for
+    }
     const auto device = a.device == "cuda" ? simt::device_kind::cuda : simt::device_kind::emulated;
     const auto all = all_allocators(device);
     const auto chosen =
@@ -77,14 +164,18 @@ absl::Status work(const worker_arguments& a) {
                      {.kind = device, .workers = a.workers, .timed = true},
                      memory_for(*found, a.memory, device),
                      a.repeats};
-        auto result = (*chosen)->run(t);
-        outcome o;
-        if (result.ok()) {
-            o = *std::move(result);
-        } else {
-            o.fault(verdict::crash, absl::StrCat("it could not be made: ", result.status().message()));
+        std::optional<process_beside> other;
+        if (found->what == kind::beside && !a.beside) {
+            other.emplace(a, *found);
         }
-        std::cout << line_of(*found, o) << "\n" << std::flush;
+        outcome o;
+        do {
+            o = outcome_of(**chosen, t);
+            if (other.has_value() && other->end().ended != verdict::ok) {
+                o.fault(other->end().ended, other->end().detail);
+            }
+            std::cout << line_of(*found, o) << "\n" << std::flush;
+        } while (a.beside && o.ended == verdict::ok);
         if (o.ended == verdict::crash) {
             // After an error of a kernel the GPU's context is of no use any more.
             return absl::OkStatus();
@@ -103,23 +194,12 @@ command_line::subcommand worker_subcommand() {
                 app.add_option("--workers", a->workers);
                 app.add_option("--memory", a->memory)->required();
                 app.add_option("--repeats", a->repeats)->required();
+                app.add_flag("--beside", a->beside);
             },
             [a] { return command_line::exit_code(work(*a)); }};
 }
 
 const command_line::registrar worker_registered{worker_subcommand()};
-
-/// The command line of a worker.
-std::vector<std::string> words_for(const std::string& allocator, const std::vector<std::string>& names,
-                                   const conditions& with) {
-    return {own_program(), worker_command,
-            "--allocator", allocator,
-            "--cases",     absl::StrJoin(names, ","),
-            "--device",    name_of(with.device),
-            "--workers",   absl::StrCat(with.workers),
-            "--memory",    absl::StrCat(with.memory),
-            "--repeats",   absl::StrCat(with.repeats)};
-}
 
 }  // namespace
 
@@ -138,7 +218,9 @@ void run_in_workers(const std::string& allocator, const std::vector<arena_case>&
             names.push_back(c.name);
         }
         std::size_t left = names.size();
-        const child_end end = run_child(words_for(allocator, names, with), with.limit, [&](std::string_view line) {
+        const worker_arguments its{allocator,    names,       std::string(name_of(with.device)),
+                                   with.workers, with.memory, with.repeats};
+        const child_end end = run_child(words_for(its), with.limit, [&](std::string_view line) {
             const auto o = left == 0 ? std::nullopt : outcome_in(line, pending.front());
             if (o.has_value() && wanted) {
                 wanted = on_outcome(pending.front(), *o);

@@ -26,7 +26,7 @@ import misshapen
 from plot_uvm import INSTALL, STYLE, Unusable, _pyplot, file_name
 
 PROGRAM = "plot_arena.py"
-NEEDED = {"allocator", "case", "verdict", "unit", "value", "low", "high", "ratio_to_floor", "detail", "source"}
+NEEDED = {"allocator", "case", "bytes", "verdict", "unit", "value", "low", "high", "ratio_to_floor", "detail", "source"}
 WORST = 100  # times the floor: the end of the colours
 FAULTLESS = ("ok", "not offered")
 
@@ -85,17 +85,18 @@ def read_document(path):
 
 
 def families_of(rows):
-    """{family: rows} of the cases that have a value, in the order of the file."""
+    """{family: rows} of the cases that have a value, in the order of the file. A family is a case's name up to the last
+    slash."""
     families = {}
     for row in rows:
         if row["value"] is not None and row["verdict"] == "ok":
-            families.setdefault(row["case"].split("/")[0], []).append(row)
+            families.setdefault(row["case"].rpartition("/")[0] or row["case"], []).append(row)
     return families
 
 
 def varying(case):
     """What varies in a case, as a number: "winter_9a/64" is 64, "winter_10/2^4" is 16; None where it is no number."""
-    match = re.fullmatch(r"[^/]*/(?:(\d+)\^)?(\d+)", case)
+    match = re.fullmatch(r".*/(?:(\d+)\^)?(\d+)", case)
     if not match:
         return None
     return int(match[1]) ** int(match[2]) if match[1] else int(match[2])
@@ -111,25 +112,33 @@ def lines_of(rows):
     return lines
 
 
+def what_varies(family, rows):
+    """The label of the axis of the numbers in the cases' names."""
+    others = {"xmalloc_2": "lanes of a warp", "kma_6.1": "rounds"}
+    return others.get(family) or ("bytes" if len({row["bytes"] for row in rows}) > 1 else "threads")
+
+
 def draw(pyplot, family, rows):
-    figure, axes = pyplot.subplots(figsize=(4.5, 3))
     lines = lines_of(rows)
     numbers = {x for line in lines.values() for x in line[0]}
     unit = rows[0]["unit"]
-    if None not in numbers and len(numbers) > 1:
+    is_curve = None not in numbers and len(numbers) > 1
+    figure, axes = pyplot.subplots(figsize=(4.5, 3 if is_curve else max(3, 0.13 * len(rows))))
+    if is_curve:
+        axes.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
         for allocator, (x, median, low, high) in lines.items():
             axes.plot(x, median, marker="o", markersize=3, label=allocator)
             axes.fill_between(x, low, high, alpha=0.2)
         axes.set_xscale("log", base=2)
-        axes.set_xlabel("threads" if any("^" in row["case"] for row in rows) else "bytes")
+        axes.set_xlabel(what_varies(family, rows))
         if unit != "percent":
             axes.set_yscale("log")
         axes.set_ylabel(unit)
-        axes.legend(fontsize=6)
+        axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5))
     else:  # a bar begins at 0, so that its scale is linear
-        names = [f"{row['allocator']} {row['case'].partition('/')[2]}".strip() for row in rows]
+        names = [f"{row['allocator']} {row['case'][len(family) + 1:]}".strip() for row in rows]
         axes.barh(range(len(rows)), [row["value"] for row in rows])
-        axes.set_yticks(range(len(rows)), names)
+        axes.set_yticks(range(len(rows)), names, fontsize=6)
         axes.invert_yaxis()
         axes.set_xlabel(unit)
     axes.set_title(f"{family}: {rows[0]['source']}")

@@ -54,6 +54,20 @@ TEST(arena_child, one_that_is_late_is_killed) {
     EXPECT_EQ(r.end.detail, "no result within 0.3 s");
 }
 
+TEST(arena_child, one_that_is_told_to_stop_is_killed) {
+    std::atomic<bool> stop{false};
+    std::vector<std::string> lines;
+    const child_end end = run_child(
+        {"/bin/sh", "-c", "echo begun; exec sleep 1000"}, absl::Seconds(100),
+        [&](std::string_view line) {
+            lines.emplace_back(line);
+            stop = true;
+        },
+        &stop);
+    EXPECT_EQ(end.ended, how::stopped);
+    EXPECT_THAT(lines, testing::ElementsAre("begun"));
+}
+
 TEST(arena_child, one_that_closes_its_output_is_late_too) {
     const run_result r = shell("exec sleep 1000 >&- 2>&-", absl::Milliseconds(300));
     EXPECT_EQ(r.end.ended, how::late);

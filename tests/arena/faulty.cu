@@ -90,6 +90,7 @@ const registrar aborting{planted("test_abort", fault::abort)};
 const registrar stopping{planted("test_stop", fault::stop)};
 // It claims that free gives memory back.
 const registrar leaking{planted("test_leak", fault::none, true)};
+const registrar lost_frees{planted("test_lost_frees", fault::lost, true)};
 const registrar small{adapt<faulty_owner>(
     {.name = "test_small", .source = "a test", .frees = false, .largest = 64},
     [](const simt::executor& on, std::uint64_t bytes) { return faulty_owner::create(on, bytes, fault::none); })};

@@ -59,8 +59,9 @@ protected:
     }
     /// Allocates all blocks that there are: many threads at first; then one, as each of them may have got null at a
     /// moment in which others were moving a superblock.
-    std::vector<block> allocate_all(std::uint64_t bytes) {
-        const std::size_t most = superblocks_ * superblock_shape::of(superblock_shape::class_of(bytes, 12), 12).blocks;
+    std::vector<block> allocate_all(std::uint64_t bytes, std::uint32_t log_bytes = 12) {
+        const std::uint32_t c = superblock_shape::class_of(bytes, log_bytes);
+        const std::size_t most = superblocks_ * superblock_shape::of(c, log_bytes).blocks;
         std::vector<block> got = allocate(most + 50, bytes);
         const auto rest = rig().array_of(std::vector<block>(most + 1));
         rig().launch({1, 1}, allocate_rest{memory_->ref(), bytes, rest.data(), rest.size()});
@@ -119,6 +120,30 @@ TEST_P(kma_allocator, every_superblock_is_given_out) {
     }
 }
 
+TEST_P(kma_allocator, blocks_of_full_superblocks_of_any_size_are_whole) {
+    for (const std::uint32_t log_bytes : {10u, 13u, 14u, 15u, 16u}) {
+        make(3, 1u << log_bytes);
+        for (const std::uint64_t bytes : {16u, 32u}) {
+            std::vector<block> got = allocate_all(bytes, log_bytes);
+            EXPECT_EQ(got.size(),
+                      3 * superblock_shape::of(superblock_shape::class_of(bytes, log_bytes), log_bytes).blocks);
+            // A search for the blocks that are free now goes past the end of the bitmap.
+            rig().free({got.begin(), got.begin() + 40});
+            got.erase(got.begin(), got.begin() + 40);
+            rig().stamp(got);
+            const std::vector<block> again = allocate_all(bytes, log_bytes);
+            EXPECT_EQ(again.size(), 40u);
+            rig().stamp(again);
+            got.insert(got.end(), again.begin(), again.end());
+            EXPECT_EQ(count_disjoint(got), got.size());
+            rig().stamp(got);
+            rig().expect_stamped(got);
+            rig().free(got);
+            EXPECT_EQ(used(&kma_usage::blocks), 0u) << bytes << " B of " << (1u << log_bytes);
+        }
+    }
+}
+
 // In print a superblock that was full once serves nobody until all of its blocks are free.
 TEST_P(kma_allocator, a_block_that_is_freed_in_a_full_superblock_can_be_allocated) {
     make(4);
@@ -169,6 +194,7 @@ TEST(kma_shape, each_block_is_as_large_as_was_asked_for) {
             EXPECT_EQ(s.block_bytes % 16, 0u);
             EXPECT_LE(16 + s.blocks * s.block_bytes + 4 * s.bitmap_words, 1u << log_bytes) << "blocks reach the bitmap";
             EXPECT_GE(32 * s.bitmap_words, s.blocks);
+            EXPECT_LT(32 * (s.bitmap_words - 1), s.blocks) << "the last word belongs to no block";
             EXPECT_LT(s.blocks, 4096u) << "the word has 12 bits for the number";
             EXPECT_EQ(superblock_shape::class_of(s.block_bytes, log_bytes), c);
             EXPECT_EQ(superblock_shape::class_of(before + 1, log_bytes), c);

@@ -20,8 +20,8 @@ from test_plot_uvm import has_matplotlib
 
 
 def row(allocator, case="winter_9a/64", value=3.0, verdict="ok", ratio=1.0, **others):
-    return {"allocator": allocator, "case": case, "source": "a paper", "verdict": verdict, "detail": "", "unit": "us",
-            "value": value, "low": value, "high": value, "ratio_to_floor": ratio, **others}
+    return {"allocator": allocator, "case": case, "source": "a paper", "bytes": 64, "verdict": verdict, "detail": "",
+            "unit": "us", "value": value, "low": value, "high": value, "ratio_to_floor": ratio, **others}
 
 
 def document(rows):
@@ -41,8 +41,17 @@ class PlotArena(unittest.TestCase):
             return code, err.getvalue(), {p.name: p.read_text() for p in Path(folder, "pictures").glob("*")}
 
     def test_what_varies_is_a_number_or_none(self):
-        self.assertEqual([plot_arena.varying(case) for case in ("winter_9a/64", "winter_10/2^4", "winter_init", "x/16-64")],
-                         [64, 16, None, None])
+        self.assertEqual([plot_arena.varying(case) for case in ("winter_9a/64", "winter_10/2^4", "align_11/1024/2^3",
+                                                                "winter_init", "x/16-64")],
+                         [64, 16, 8, None, None])
+        self.assertEqual(plot_arena.what_varies("x", [row("a"), row("a", bytes=8)]), "bytes")
+        self.assertEqual(plot_arena.what_varies("x", [row("a"), row("a")]), "threads")
+        self.assertEqual(plot_arena.what_varies("kma_6.1", [row("a"), row("a")]), "rounds")
+
+    def test_a_family_is_all_but_the_last_part(self):
+        cases = ("align_11/1024/2^3", "align_11/1024/2^4", "align_11/8192/2^3", "winter_init")
+        self.assertEqual({k: len(v) for k, v in plot_arena.families_of([row("a", case) for case in cases]).items()},
+                         {"align_11/1024": 2, "align_11/8192": 1, "winter_init": 1})
 
     def test_a_line_is_sorted_by_what_varies(self):
         rows = [row("a", "winter_9a/1024", 9.0), row("a", "winter_9a/64", 2.0, low=1.0), row("b", "winter_9a/64", 5.0)]

@@ -52,8 +52,8 @@ TEST(replay, of_a_walk_leaves_the_same_blocks_twice) {
     ASSERT_TRUE(walk.passed());
     const replay_plan all = plan_replay(trace.events, 4096);
     // The heap's own counts of the walk.
-    EXPECT_EQ(all.allocations, walk.at_end.allocations);
-    EXPECT_EQ(all.frees, walk.at_end.frees);
+    EXPECT_EQ(all.allocations, walk.at_end->allocations);
+    EXPECT_EQ(all.frees, walk.at_end->frees);
     EXPECT_EQ(all.unknown, 0u);
     EXPECT_TRUE(all.at_end.empty());
     // The walk frees everything at its end: also what is there after two thirds of its events.

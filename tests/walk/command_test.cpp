@@ -127,6 +127,8 @@ TEST(walk_command, bad_input_exits_with_2_and_one_line) {
     EXPECT_TRUE(absl::StrContains(refusal("walk /nonexistent/g.mtx"), "/nonexistent/g.mtx: no such file"));
     EXPECT_TRUE(absl::StrContains(refusal("walk /"), "is a folder"));
     EXPECT_TRUE(absl::StrContains(refusal("walk"), "--rmat SCALE"));
+    EXPECT_TRUE(absl::StrContains(refusal("walk --rmat 5 --allocator kma"), "this program has no 'kma', only orchard"));
+    EXPECT_TRUE(absl::StrContains(refusal("tree --allocator kma"), "this program has no 'kma', only orchard"));
     EXPECT_TRUE(absl::StrContains(refusal("walk --rmat 5 " + bad.path()), "give one of them"));
     EXPECT_TRUE(absl::StrContains(refusal("walk --rmat 99"), "99"));
     EXPECT_TRUE(absl::StrContains(refusal("walk --rmat 5 --walkers 0"), "--walkers"));

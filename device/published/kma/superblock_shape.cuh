@@ -42,8 +42,9 @@ struct superblock_shape {
         // A block less costs 2^log_block bytes. Smaller blocks cost up to 16 B each: 2^(log_bytes - log_block + 4).
         const bool loses_a_block = 2 * log_block <= log_bytes + 4;
         if (loses_a_block) {
-            shape.bitmap_words = ((data >> log_block) + 31) / 32;
-            shape.blocks = (data - 4 * shape.bitmap_words) >> log_block;
+            // The bitmap's room is that of all blocks; as it takes the place of some, it may need a word less.
+            shape.blocks = (data - ((data >> log_block) + 31) / 32 * 4) >> log_block;
+            shape.bitmap_words = (shape.blocks + 31) / 32;
             shape.block_bytes = 1u << log_block;
         } else {
             shape.blocks = 1u << (log_bytes - log_block);

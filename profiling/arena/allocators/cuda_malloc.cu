@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// CUDA's own `malloc` and `free` in kernels. On a GPU alone: in kernels of the emulated device these names are the C
-/// library's.
+/// CUDA's own `malloc` and `free` in the arena.
 
-#include "device/published/xmalloc/system_malloc.cuh"
+#include "profiling/arena/allocators/cuda_malloc.hpp"
+
 #include "profiling/arena/adapter.hpp"
-#if ORCHARD_CUDA_SOURCE
-#include <cuda_runtime_api.h>
-#endif
 
 namespace orchard::arena {
 namespace {
-
-struct cuda_malloc_owner {
-    /// Sets the size of the heap, which stays for the process.
-    static absl::StatusOr<cuda_malloc_owner> create(const simt::executor&, [[maybe_unused]] std::uint64_t bytes) {
-#if ORCHARD_CUDA_SOURCE
-        std::size_t now = 0;
-        cudaError_t error = cudaDeviceGetLimit(&now, cudaLimitMallocHeapSize);
-        if (error == cudaSuccess && now != bytes) {  // it cannot be set again once a kernel has used the heap
-            error = cudaDeviceSetLimit(cudaLimitMallocHeapSize, bytes);
-        }
-        if (error != cudaSuccess) {
-            return absl::InternalError(std::string("cudaLimitMallocHeapSize: ") + cudaGetErrorString(error));
-        }
-#endif
-        return cuda_malloc_owner();
-    }
-    [[nodiscard]] static system_malloc_ref ref() { return {}; }
-    static absl::Status initialise() { return absl::UnimplementedError("CUDA's heap cannot be emptied"); }
-};
 
 const registrar cuda_malloc_registered{adapt<cuda_malloc_owner>(
     {.name = "cuda_malloc", .source = "CUDA's malloc in kernels", .needs_cuda = true}, cuda_malloc_owner::create)};
