@@ -52,6 +52,8 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz
 list(FILTER fuzz_sources EXCLUDE REGEX "/main\\.cpp$")
 if(ORCHARD_SANITIZE STREQUAL "thread")
     list(FILTER fuzz_sources INCLUDE REGEX "/heap\\.cu$") # the others have one thread
+elseif(ORCHARD_SANITIZE AND NOT ORCHARD_FUZZ)
+    set(fuzz_sources "") # the preset `fuzz` has them with the same sanitizers
 endif()
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM target)

@@ -74,6 +74,11 @@ if(ORCHARD_SANITIZE)
         "bench_first.*"
         "bench_repetitions.*"
         "*heap_retention.*"
+        "oversubscribe.*"
+        "uvm_recommend.*"
+        "*EachApp.*"
+        "AppTrace.*"
+        "Apps.*"
         # Its service must have its turn within a second.
         "*heap_bounded_kernel.*")
 endif()

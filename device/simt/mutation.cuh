@@ -99,7 +99,17 @@ namespace orchard::simt::mutation {
     X(map_version, "a find in a hash map does not check that the bucket stayed as it was while it was read")           \
     X(map_depth, "a find in a hash map does not check that the bucket still has the keys of its hash")                 \
     X(map_together, "lanes split a bucket of a hash map without seeing what the owner of its lock has acquired")       \
-    X(map_unlock, "a bucket of a hash map is unlocked without releasing what was written")
+    X(map_unlock, "a bucket of a hash map is unlocked without releasing what was written")                             \
+    X(fifo_release, "a block is put into XMalloc's queue without releasing what its last user did")                    \
+    X(area_count, "the frees of a coalesced area of XMalloc are not ordered")                                          \
+    X(superblock_bit, "a free of KMA clears its bit without releasing what the block's user did")                      \
+    X(superblock_tail, "a put into KMA's queue does not check that the tail has stayed")                               \
+    X(superblock_value, "a take from KMA's queue reads the value after the exchange of the head")                      \
+    X(chunk_bit, "a page of an Ouroboros chunk is claimed without acquiring what its last user did")                   \
+    X(chunk_promised, "an Ouroboros chunk goes to the pool although its pages are promised to lanes")                  \
+    X(chunk_listed, "an Ouroboros chunk is listed again although it is listed")                                        \
+    X(page_put, "a page is put into an Ouroboros queue without releasing what its last user did")                      \
+    X(link_current, "a link of an Ouroboros queue's chunk is followed without a look whether the chunk has left")
 
 enum class fault : int {
 #define ORCHARD_FAULT_NAME(name, help) name,

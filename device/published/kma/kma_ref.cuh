@@ -35,6 +35,7 @@
 #include "device/published/device_allocator.cuh"
 #include "device/published/kma/superblock_queue.cuh"
 #include "device/published/kma/superblock_shape.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard {
 
@@ -259,6 +260,7 @@ private:
         }
         const std::uint32_t bit = 1u << (index % 32);
         // Release: the caller's use of the block.
+        simt::mutation::weaken_next(simt::mutation::fault::superblock_bit);
         return (bitmap_of(s, shape)[index / 32].fetch_and<order::release>(~bit) & bit) != 0;
     }
 

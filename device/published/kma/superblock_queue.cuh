@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "device/simt/atomic.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard::device {
 
@@ -75,7 +76,8 @@ public:
             // Acquire: what the thread did that linked the next node, if `tail` is moved to it here.
             std::uint64_t next = next_[node_of(tail)].load<simt::order::acquire>();
             // The node may have left, and be the last one of another queue by now.
-            if (queue.tail.load<simt::order::relaxed>() != tail) {
+            if (queue.tail.load<simt::order::relaxed>() != tail &&
+                !simt::mutation::is(simt::mutation::fault::superblock_tail)) {
                 continue;
             }
             if (node_of(next) != none) {
@@ -110,9 +112,12 @@ public:
                 continue;
             }
             // Before the exchange: afterwards another thread may take that node, and write it.
-            const std::uint32_t value = values_[node_of(next)].load<simt::order::relaxed>();
+            std::uint32_t value = values_[node_of(next)].load<simt::order::relaxed>();
             // Release: the loads before it, and `next`. Acquire: later writes to the node come behind.
             if (queue.head.compare_exchange<simt::order::acq_rel>(head, pointer(tag_of(head) + 1, node_of(next)))) {
+                if (simt::mutation::is(simt::mutation::fault::superblock_value)) {
+                    value = values_[node_of(next)].load<simt::order::relaxed>();
+                }
                 *taken = {value, node_of(head)};
                 return true;
             }

@@ -24,6 +24,7 @@
 
 #include "device/group/bits.cuh"
 #include "device/published/ouroboros/page_heap.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard::device::ouroboros {
 
@@ -158,6 +159,7 @@ private:
                 const auto bit = static_cast<std::uint32_t>(simt::lowest_bit(bits));
                 const std::uint64_t mask = std::uint64_t{1} << bit;
                 // Acquire: the accesses of the page's last user. Pairs with the release in `free`.
+                simt::mutation::weaken_next(simt::mutation::fault::chunk_bit);
                 bits = word.template fetch_and<simt::order::acquire>(~mask);
                 if ((bits & mask) != 0) {
                     return w * 64 + bit;
@@ -206,7 +208,7 @@ private:
         // left it.
         while (!state(index).template compare_exchange<simt::order::acq_rel>(s, (s + chunk_state::one_free) | listed)) {
         }
-        if ((s & listed) == 0) {
+        if ((s & listed) == 0 || simt::mutation::is(simt::mutation::fault::chunk_listed)) {
             list(index, page_class);
         }
         words(page_class).pages.signal(1);
@@ -222,7 +224,7 @@ private:
         if (chunk_state::role(s) != chunk_role::pages || chunk_state::free(s) != pages) {
             return;
         }
-        if (!words(c).pages.try_take(pages)) {
+        if (!words(c).pages.try_take(pages) && !simt::mutation::is(simt::mutation::fault::chunk_promised)) {
             // Lanes to which pages are promised may find them elsewhere; no lane would look at this chunk again.
             v_->pool->left_full.template store<simt::order::relaxed>(1);
             return;

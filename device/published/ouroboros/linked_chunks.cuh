@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "device/published/ouroboros/chunk_pool.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard::device::ouroboros {
 
@@ -49,6 +50,7 @@ public:
             v_->headers[index].next.store<simt::order::release>(make_chunk(number + 1));
         }
         // Release: pairs with `take`.
+        simt::mutation::weaken_next(simt::mutation::fault::page_put);
         v_->places_of(index)[place_of(position)].store<simt::order::release>(value);
         count(index, 1);
     }
@@ -89,7 +91,7 @@ private:
         }
         // Acquire: the next chunk. Also, if this is a link of the chunk's later use, its new number, seen below.
         const std::uint64_t next = header_of(r).next.load<simt::order::acquire>();
-        return is_current(r) ? next : 0;
+        return is_current(r) || simt::mutation::is(simt::mutation::fault::link_current) ? next : 0;
     }
     /// Returns the counts of a chunk; 0 if `r` is no longer in the queue.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t counts_of(std::uint64_t r) const {

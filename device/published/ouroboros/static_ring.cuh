@@ -15,6 +15,7 @@
 
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard::device::ouroboros {
 
@@ -29,8 +30,10 @@ public:
     ORCHARD_FN void put(std::uint64_t position, std::uint32_t value) {
         word& place = words_[position & mask_];
         // Release: what the lane did before, such as setting up a chunk. Pairs with `take`.
+        simt::mutation::weaken_next(simt::mutation::fault::page_put);
         for (std::uint32_t empty = 0; !place.compare_exchange<simt::order::release>(empty, value); empty = 0) {
             simt::pause(100);
+            simt::mutation::weaken_next(simt::mutation::fault::page_put);
         }
     }
     /// Returns the value, and empties the place, when a value is there.

@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "device/simt/atomic.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard::device {
 
@@ -87,6 +88,7 @@ public:
                 place.compare_exchange<simt::order::release>(before, tail);
             }
             // Release: the block, and the array's messages.
+            simt::mutation::weaken_next(simt::mutation::fault::fifo_release);
             if (ends_->tail.compare_exchange<simt::order::release>(tail, message(address, number(tail) + 1))) {
                 return true;
             }
@@ -109,10 +111,8 @@ public:
             }
             // Acquire: the block.
             const std::uint64_t oldest = used == 1 ? tail : messages_[head & (room_ - 1)].load<simt::order::acquire>();
-            if (number(oldest) != (head & (numbers - 1))) {
-                continue;  // it was taken, and its place has a newer one
-            }
-            // Release: see the acquire of `head`. The number was never used before, unlike a pointer.
+            // If another thread has taken the block, and its place has a newer one, the head is another number now, and
+            // the exchange fails. Release: see the acquire of `head`.
             if (ends_->head.compare_exchange<simt::order::acq_rel>(head, head + 1)) {
                 return oldest >> number_bits << 4;
             }

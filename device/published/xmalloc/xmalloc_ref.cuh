@@ -24,6 +24,7 @@
 #include "device/group/leader.cuh"
 #include "device/published/device_allocator.cuh"
 #include "device/published/xmalloc/block_buffers.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard {
 
@@ -71,6 +72,7 @@ public:
         if (what >> 32 == compartment_tag) {
             area -= static_cast<std::uint32_t>(what);
             // Release: the caller's use of its block. Acquire: the use of all other blocks, before the area is free.
+            simt::mutation::weaken_next(simt::mutation::fault::area_count);
             if (area->count.template fetch_sub<simt::order::acq_rel>(1) != 1) {
                 return;
             }
