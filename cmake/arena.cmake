@@ -25,7 +25,8 @@ endif()
 # Their authors' code calls constexpr functions of the host.
 set_source_files_properties(
     "${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/ouroboros_authors.cu"
-    PROPERTIES COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
+    "${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/malloc_mc.cu"
+    PROPERTIES COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda>")
 
 # An object library: commands and allocators register themselves in static objects.
 add_library(orchard_arena_objects OBJECT EXCLUDE_FROM_ALL ${arena_sources})

@@ -282,6 +282,14 @@ FAILED (failures=2, errors=3, skipped=4)
         self.assertTrue((self.tree / "build/release/arena/orchard").exists())
         self.assertIn("<arena><--quick><--only><two words>", done.stdout)
 
+    def test_another_allocator_is_one_of_the_arenas_program(self):
+        for words in [("walk", "--allocator", "kma"), ("tree", "--quiet", "--allocator=kma")]:
+            done = self.start(*words)
+            self.assertIn("--target orchard_arena", done.calls[-1])
+            self.assertIn("".join(f"<{word}>" for word in words), done.stdout)
+        for words in [("walk", "--allocator", "orchard"), ("tree", "--allocator=orchard"), ("tree",), ("walk", "kma")]:
+            self.assertNotIn("orchard_arena", self.start(*words).calls[-1])
+
     def test_the_arena_takes_code_of_others(self):
         checkout = self.tree / "theirs"
         (checkout / "include").mkdir(parents=True)
@@ -292,6 +300,10 @@ FAILED (failures=2, errors=3, skipped=4)
         configured = [call for call in done.calls if call.startswith("cmake --preset")]
         self.assertIn(f"-DORCHARD_ARENA_ADAPTERS={self.tree}/profiling/adapters/gallatin.cu", configured[0])
         self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={checkout}/include", configured[0])
+        (checkout / "alpaka/include").mkdir(parents=True)
+        done = self.start("arena", "--with", f"gallatin={checkout}")
+        configured = [call for call in done.calls if call.startswith("cmake --preset")]
+        self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={checkout}/include;{checkout}/alpaka/include", configured[0])
         for wrong, words in [("unknown=/tmp", "is one of: gallatin"), ("gallatin", "NAME=CHECKOUT"),
                              (f"gallatin={self.tree}/none", "there is no folder")]:
             with self.subTest(wrong=wrong):
