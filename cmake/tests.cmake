@@ -123,9 +123,16 @@ if(NOT ORCHARD_HAS_CUDA)
     set(left_out "*/cuda*")
 endif()
 
-# What tests may be of: the subcommands with the library below them, or the library alone.
-set(subject orchard_commands)
+# What tests may be of: the subcommands with the library below them, or the library alone, without programs, scripts and
+# the exploring scheduler's scenarios. CI has the latter under the address sanitizer, and .ci/nightly the former.
+option(ORCHARD_TESTS_OF_LIBRARY "Build the tests of the library alone" OFF)
+mark_as_advanced(ORCHARD_TESTS_OF_LIBRARY)
+set(of_library ${ORCHARD_TESTS_OF_LIBRARY})
 if(ORCHARD_SANITIZE STREQUAL "thread")
+    set(of_library ON)
+endif()
+set(subject orchard_commands)
+if(of_library)
     set(subject orchard_library)
 endif()
 
@@ -255,13 +262,13 @@ foreach(folder IN LISTS folders)
         orchard_that_need_commands(with_commands ${sources} ${headers})
         if(NOT with_commands)
             set(below orchard_library)
-            if(folder STREQUAL "uvm_model")
-                list(APPEND below orchard_uvm_model)
-            endif()
         endif()
     else()
         orchard_that_need_commands(with_commands ${sources})
         list(REMOVE_ITEM sources ${with_commands})
+    endif()
+    if(folder STREQUAL "uvm_model" AND below STREQUAL "orchard_library")
+        list(APPEND below orchard_uvm_model)
     endif()
     if(sources)
         orchard_add_tests(${folder} "${sources}" "${below}" orchard_test_support)
@@ -294,7 +301,7 @@ if(TARGET orchard_profile AND TARGET profile_tests)
     add_dependencies(profile_tests orchard_fake_cupti orchard_with_cuda orchard_profile)
 endif()
 
-if(TARGET orchard_explore)
+if(TARGET orchard_explore AND NOT of_library)
     orchard_sources(sources tests/explore)
     list(FILTER sources INCLUDE REGEX "_test\\.cpp$")
     orchard_add_tests(explore "${sources}" orchard_explore_objects orchard_test_support)
@@ -306,15 +313,13 @@ if(TARGET orchard_explore)
     endif()
 endif()
 
-# A program without the other commands. The thread sanitizer has enough of the allocators' own tests.
-if(NOT ORCHARD_SANITIZE STREQUAL "thread")
-    orchard_sources(sources tests/arena profiling/arena/example)
-    orchard_add_tests(arena "${sources}" orchard_arena_objects orchard_test_support)
+if(of_library)
+    return() # the rest is about programs, the package and scripts
 endif()
 
-if(ORCHARD_SANITIZE STREQUAL "thread")
-    return() # the rest is about the program and its package, and about scripts
-endif()
+# A program without the other commands.
+orchard_sources(sources tests/arena profiling/arena/example)
+orchard_add_tests(arena "${sources}" orchard_arena_objects orchard_test_support)
 
 # Scripts (the checks of the sources, the launcher, the report) and the Python package are tested by Python's own
 # unittest.

@@ -69,6 +69,7 @@ def read_document(path):
         complete = isinstance(document, dict) and bool(rows) and not any(NEEDED - row.keys() for row in rows)
         if complete:
             for row in rows:
+                float(row["bytes"])
                 for key in ("value", "low", "high", "ratio_to_floor"):
                     if row[key] is not None:
                         float(row[key])

@@ -156,8 +156,8 @@ class MutatedResults(unittest.TestCase):
                "bytes_in": 1, "bytes_out": 2, "faults": 3}
         self.try_reader([{"rows": [row, {**row, "layout": "interleaved:4KiB"}]}], plot_uvm.main, self.input,
                         load_pyplot=no_matplotlib)
-        row = {"allocator": "orchard", "case": "winter_9a/64", "source": "a paper", "verdict": "ok", "detail": "",
-               "unit": "us", "value": 1.5, "low": 1.0, "high": 2.0, "ratio_to_floor": None}
+        row = {"allocator": "orchard", "case": "winter_9a/64", "source": "a paper", "bytes": 64, "verdict": "ok",
+               "detail": "", "unit": "us", "value": 1.5, "low": 1.0, "high": 2.0, "ratio_to_floor": None}
         self.try_reader([{"rows": [row, {**row, "case": "winter_9b/64"}]}], plot_arena.main, self.input,
                         load_pyplot=no_matplotlib)
         rows = [{"unit": unit, "bytes": 64, "bytes_to": to, "utilisation": 0.5} for unit in (8, 16) for to in (64, 99)]
