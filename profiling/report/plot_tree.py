@@ -22,6 +22,8 @@ def builds_of(document):
     """Returns {tree: [milliseconds of each build]}."""
     trees = {"search tree, in the heap": "search_tree_in_heap", "search tree, in an array": "search_tree_in_array",
              "octree, in the heap": "octree"}
+    if "search_tree_in_allocator" in document and document["search_tree_in_allocator"] is not None:
+        trees[f"search tree, in {document['allocator']}"] = "search_tree_in_allocator"
     return {name: [us / 1000 for us in document[member]["times"]["build_us"]] for name, member in trees.items()}
 
 

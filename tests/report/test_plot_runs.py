@@ -75,6 +75,9 @@ class Plots(unittest.TestCase):
 
     def test_builds_are_in_milliseconds(self):
         self.assertEqual(plot_tree.builds_of(tree())["octree, in the heap"], [2.0, 1.0])
+        self.assertEqual(len(plot_tree.builds_of(tree())), 3)
+        other = tree() | {"allocator": "kma", "search_tree_in_allocator": {"times": {"build_us": [3000.0]}}}
+        self.assertEqual(plot_tree.builds_of(other)["search tree, in kma"], [3.0])
 
     def test_other_documents_and_endings_are_refused(self):
         for script, document, _ in SCRIPTS:
