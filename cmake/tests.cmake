@@ -352,6 +352,13 @@ else()
     message(STATUS "Orchard: Python 3 was not found: the tests of the scripts are left out")
 endif()
 
+# The program that the compute sanitizer must report, for .ci/gpu; package.consumer builds it as a user does.
+if(ORCHARD_HAS_CUDA AND ORCHARD_HAS_NVTX)
+    add_executable(nvtx_use_after_free EXCLUDE_FROM_ALL tests/package/nvtx_use_after_free.cu)
+    orchard_target(nvtx_use_after_free)
+    target_link_libraries(nvtx_use_after_free PRIVATE orchard_library)
+endif()
+
 # What the package installs, and the Python package loads.
 set(installed_libraries ${orchard_exported})
 list(REMOVE_ITEM installed_libraries orchard_replace_malloc) # an interface
