@@ -16,7 +16,7 @@ const applications_in in_kma{"kma",
                              [](const simt::executor& on, std::uint64_t bytes) {
                                  return kma::create(on, {.capacity = bytes, .superblock_bytes = superblock});
                              },
-                             superblock - 32};
+                             [](std::uint64_t) -> std::uint64_t { return superblock - 32; }};
 const applications_in in_xmalloc{
     "xmalloc",
     [](const simt::executor& on, std::uint64_t bytes) { return xmalloc<heap_ref>::create(on, {.capacity = bytes}); },

@@ -115,7 +115,7 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
         auto run = other(h->executor(), std::max<std::uint64_t>(2 * most, 64 * mib), edges, a.nodes, a.threads,
                          a.repeats, bar);
         if (!run.ok()) {
-            return absl::Status(run.status().code(), absl::StrCat(a.allocator, ": ", run.status().message()));
+            return run.status();
         }
         r.in_other = *std::move(run);
     }
