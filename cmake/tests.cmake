@@ -134,6 +134,7 @@ endif()
 set(subject orchard_commands)
 if(of_library)
     set(subject orchard_library)
+    list(APPEND not_gtest bench uvm_trace) # parts of subcommands, which no other test includes directly
 endif()
 
 add_custom_target(orchard_tests)
