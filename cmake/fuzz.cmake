@@ -55,6 +55,9 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
 elseif(ORCHARD_SANITIZE AND NOT ORCHARD_FUZZ)
     set(fuzz_sources "") # the preset `fuzz` has them with the same sanitizers
 endif()
+if("fuzz" IN_LIST ORCHARD_TESTS_LEFT_OUT)
+    return()
+endif()
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM target)
     set(beside "") # sources that no library has
