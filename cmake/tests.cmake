@@ -91,8 +91,8 @@ if(ORCHARD_SANITIZE STREQUAL "thread")
     # - subcommands (benchmarks, examples, the walk): their kernels call the same heap, so that neither they nor the
     #   program have to be compiled here.
     list(APPEND not_gtest simulation or_tree portion_tree segment_directory options layout command_line graph uvm_model
-         uvm_study uvm_trace properties statistics apps oversubscribe bench examples_layout programs walk weak_memory
-         random_walk random_walk_theory size_classes)
+         uvm_study properties statistics apps oversubscribe examples_layout programs weak_memory random_walk
+         random_walk_theory size_classes)
     string(
         JOIN ":" slow "${slow}"
         # Many launches on threads that this sanitizer makes ten times as slow.

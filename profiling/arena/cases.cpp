@@ -6,6 +6,7 @@
 /// That of Gallatin's churn is its own (saltsystemslab/gallatin), and the others are in their papers.
 
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "profiling/arena/graph_kernels.cuh"
@@ -83,8 +84,7 @@ void add_memory(std::vector<arena_case>& all) {
     }
     // The pointers of smaller blocks would take as much memory as the blocks.
     for (const std::uint32_t bytes : {256u, 384u, 768u, 1024u, 1536u, 3072u, 4096u, 6144u, 8192u}) {
-        const bool power = (bytes & (bytes - 1)) == 0;
-        if (power) {
+        if (std::has_single_bit(bytes)) {
             all.push_back({.name = absl::StrCat("winter_11b/", bytes),
                            .source = winter("Fig. 11b"),
                            .what = kind::fill,

@@ -31,12 +31,9 @@ struct graph_shape {
         const std::uint32_t from = 1u << simt::below32(simt::random_bits(3, v, 0), steps);
         return from + simt::below32(simt::random_bits(4, v, 0), from);
     }
-    /// Returns the neighbours that an update adds to a row of `degree`: one a vertex on the average, or as many in all
+    /// Returns the neighbours that an update adds, unless it doubles: one a vertex on the average, or as many in all
     /// for few vertices.
-    [[nodiscard]] ORCHARD_INLINE std::uint32_t added(std::uint32_t v, std::uint32_t degree) const {
-        if (doubling) {
-            return degree;
-        }
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t added(std::uint32_t v) const {
         const std::uint32_t pressed = pressed_vertices < vertices ? pressed_vertices : vertices;
         return !pressure ? simt::below32(simt::random_bits(5, v, 0), 3) : v < pressed ? vertices / pressed : 0;
     }
@@ -51,7 +48,7 @@ struct graph_shape {
     /// Returns the bytes of the largest row. @param updates  of a `doubling` graph
     [[nodiscard]] std::uint64_t largest(std::uint32_t updates) const {
         const std::uint32_t built = (2u << (steps - 1)) - 1;
-        const std::uint32_t most = doubling ? built << updates : built + added(0, 0) + (pressure ? 0 : 2);
+        const std::uint32_t most = doubling ? built << updates : built + added(0) + (pressure ? 0 : 2);
         return std::uint64_t{capacity_for(most)} * 4;
     }
 };
@@ -96,14 +93,11 @@ struct graph_update_kernel {
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto v = static_cast<std::uint32_t>(at.global_thread());
-        if (v >= shape.vertices) {
-            return;
-        }
-        graph_row row = rows[v];
-        const std::uint32_t more = shape.added(v, row.degree);
+        const std::uint32_t more = v >= shape.vertices ? 0 : shape.doubling ? rows[v].degree : shape.added(v);
         if (more == 0) {
             return;
         }
+        graph_row row = rows[v];
         if (row.degree + more > row.capacity) {
             const std::uint32_t capacity = graph_shape::capacity_for(row.degree + more);
             auto* words = static_cast<std::uint32_t*>(view.malloc(std::uint64_t{capacity} * 4));

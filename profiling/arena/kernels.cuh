@@ -41,22 +41,13 @@ struct request {
             return least;
         }
         if (powers) {
-            return least << simt::below32(simt::random_bits(1, i, round), exponent_of(most / least) + 1);
+            const auto exponents = static_cast<std::uint32_t>(simt::highest_bit(most / least)) + 1;
+            return least << simt::below32(simt::random_bits(1, i, round), exponents);
         }
         const std::uint32_t steps = (most - least) / 4 + 1;
         return least + 4 * simt::below32(simt::random_bits(1, i, round), steps);
     }
     [[nodiscard]] ORCHARD_INLINE bool asks(std::uint64_t i) const { return i % simt::warp_size < lanes; }
-
-private:
-    [[nodiscard]] static ORCHARD_INLINE std::uint32_t exponent_of(std::uint32_t power) {
-        std::uint32_t exponent = 0;
-        while (power > 1) {
-            power /= 2;
-            ++exponent;
-        }
-        return exponent;
-    }
 };
 
 /// Thread i allocates `out[i]`; null if it does not ask.

@@ -86,7 +86,10 @@ double scan(measurement& m, device_array<std::uint64_t>& bytes, [[maybe_unused]]
     });
 }
 
-outcome run_scan(const task& t) {
+/// Runs a baseline. `repeat(m, step)` returns the microseconds of one repetition, in which it calls `step(memory_for)`:
+/// this launches all, with the array that `memory_for(offsets)` returns, and returns the microseconds of the kernels.
+template <class Repeat>
+outcome run_baseline(const task& t, const Repeat& repeat) {
     measurement m(t);
     if (t.what.what != kind::work) {
         m.result.ended = verdict::not_offered;
@@ -94,75 +97,74 @@ outcome run_scan(const task& t) {
     }
     const std::uint64_t threads = t.what.threads;
     auto bytes = m.array<std::uint64_t>(threads);
-    auto memory = m.array<char>(threads * (t.what.most + 16));
     auto out = m.array<void*>(threads);
     device_array<char> scratch;
     m.preload<count_kernel, place_kernel, write_kernel>();
-    for (int i = 0; i < t.repeats && m.going(); ++i) {
+    const auto step = [&](const auto& memory_for) {
         double all = m.time(count_kernel{m.requests(), bytes.data(), threads}, threads);
         all += scan(m, bytes, scratch);
-        all += m.time(place_kernel{bytes.data(), memory.data(), out.data(), threads}, threads);
+        all += m.time(place_kernel{bytes.data(), memory_for(bytes), out.data(), threads}, threads);
         if (t.what.write) {
             all += m.time(write_kernel{m.requests(), out.data(), threads}, threads);
         }
-        m.result.values.push_back(all);
+        return all;
+    };
+    for (int i = 0; i < t.repeats && m.going(); ++i) {
+        m.result.values.push_back(repeat(m, step));
     }
     note(m.result, inspect(m.blocks_of(out, threads)));
     return m.finish();
 }
 
-#if ORCHARD_CUDA_SOURCE
-/// The sum of all bytes, and the array of that size.
-struct async_array {
-    cudaStream_t stream;
-    void* memory = nullptr;
+outcome run_scan(const task& t) {
+    device_array<char> memory;
+    return run_baseline(t, [&](measurement& m, const auto& step) {
+        if (memory.size() == 0) {
+            memory = m.array<char>(std::uint64_t{t.what.threads} * (t.what.most + 16));
+        }
+        return step([&](const device_array<std::uint64_t>&) { return memory.data(); });
+    });
+}
 
-    /// Reads the last place and the last request, and allocates what they sum up to.
-    void make(measurement& m, const device_array<std::uint64_t>& offsets, std::uint64_t last_bytes) {
+#if ORCHARD_CUDA_SOURCE
+/// The array of one repetition, of the bytes that the host reads: the last place and the last request.
+class async_array {
+public:
+    explicit async_array(cudaStream_t stream) : stream_{stream} {}
+    async_array(const async_array&) = delete;
+    async_array& operator=(const async_array&) = delete;
+    ~async_array() { free(); }
+
+    char* make(measurement& m, const device_array<std::uint64_t>& offsets) {
         std::uint64_t last[1] = {0};
         if (m.going()) {
             m.update(offsets.download(last, offsets.size() - 1));
         }
-        const cudaError_t error =
-            m.going() ? cudaMallocAsync(&memory, last[0] + (last_bytes + 15) / 16 * 16, stream) : cudaSuccess;
+        const std::uint64_t bytes = last[0] + (m.requests().bytes(offsets.size() - 1) + 15) / 16 * 16;
+        const cudaError_t error = m.going() ? cudaMallocAsync(&memory_, bytes, stream_) : cudaSuccess;
         if (error != cudaSuccess) {
             m.update(absl::InternalError(cudaGetErrorString(error)));
         }
+        return static_cast<char*>(memory_);
     }
     void free() {
-        if (memory != nullptr) {
-            cudaFreeAsync(std::exchange(memory, nullptr), stream);
+        if (memory_ != nullptr) {
+            cudaFreeAsync(std::exchange(memory_, nullptr), stream_);
         }
     }
+
+private:
+    cudaStream_t stream_;
+    void* memory_ = nullptr;
 };
 
 outcome run_scan_async(const task& t) {
-    measurement m(t);
-    if (t.what.what != kind::work) {
-        m.result.ended = verdict::not_offered;
-        return m.finish();
-    }
-    const std::uint64_t threads = t.what.threads;
-    auto bytes = m.array<std::uint64_t>(threads);
-    auto out = m.array<void*>(threads);
-    device_array<char> scratch;
-    async_array all{static_cast<cudaStream_t>(t.on.stream)};
-    m.preload<count_kernel, place_kernel, write_kernel>();
-    for (int i = 0; i < t.repeats && m.going(); ++i) {
+    async_array all(static_cast<cudaStream_t>(t.on.stream));
+    return run_baseline(t, [&](measurement& m, const auto& step) {
         all.free();
-        m.result.values.push_back(microseconds_of([&] {
-            m.time(count_kernel{m.requests(), bytes.data(), threads}, threads);
-            scan(m, bytes, scratch);
-            all.make(m, bytes, m.requests().bytes(threads - 1));
-            m.time(place_kernel{bytes.data(), static_cast<char*>(all.memory), out.data(), threads}, threads);
-            if (t.what.write) {
-                m.time(write_kernel{m.requests(), out.data(), threads}, threads);
-            }
-        }));
-    }
-    note(m.result, inspect(m.blocks_of(out, threads)));
-    all.free();
-    return m.finish();
+        return microseconds_of(
+            [&] { step([&](const device_array<std::uint64_t>& offsets) { return all.make(m, offsets); }); });
+    });
 }
 
 const registrar async_registered{
