@@ -29,7 +29,7 @@ namespace orchard::device {
 
 /// Lanes that work together. `rank` counts from the leader on, which may be any lane of the mask.
 struct graph_group {
-    static constexpr std::uint32_t at_once = 4;
+    static constexpr std::uint32_t at_once = 8;
     static constexpr bool in_step = false;
     simt::lane_mask mask;
     int leader;
@@ -66,7 +66,7 @@ struct graph_tile {
 
 /// All threads of a block, which work together. Whole warps.
 struct graph_block {
-    static constexpr std::uint32_t at_once = 4;
+    static constexpr std::uint32_t at_once = 8;
     static constexpr bool in_step = false;
     std::uint32_t rank;
     std::uint32_t size;

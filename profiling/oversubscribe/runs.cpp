@@ -26,11 +26,13 @@ public:
 
     /// Returns the heap for a way. Errors: those of `heap::create`.
     absl::StatusOr<heap*> of(way w, std::uint64_t bytes) {
-        std::unique_ptr<heap>& known = w == way::device ? device_ : w == way::managed ? managed_ : tiers_;
-        // The reference has room for this size alone, so that it leaves the GPU's memory to the other heap.
-        if (w != way::stay && w != way::move && bytes != bytes_of_[static_cast<std::size_t>(w)]) {
+        const auto i = static_cast<std::size_t>(w);
+        std::unique_ptr<heap>& known = heaps_[i];
+        // One for each way: where memory has changed its tier, the lowest addresses are not on the device any more. It
+        // has room for this size alone, since more memory on the host would hold more of the data.
+        if (bytes != bytes_of_[i]) {
             known.reset();
-            bytes_of_[static_cast<std::size_t>(w)] = bytes;
+            bytes_of_[i] = bytes;
         }
         if (known == nullptr) {
             auto made = command_line::create_heap(options_of(w, bytes));
@@ -43,9 +45,10 @@ public:
     }
 
 private:
-    /// A tenth more than the data, and 64 segments: interleaved arrays are rounded up.
+    /// A third more than the data, and 64 segments: interleaved arrays are rounded up, and of linear ones a segment may
+    /// hold four of 410 KiB.
     static std::uint64_t with_room(double bytes) {
-        return (static_cast<std::uint64_t>(bytes * 1.1) / segment_bytes + 64) * segment_bytes;
+        return (static_cast<std::uint64_t>(bytes * 4 / 3) / segment_bytes + 64) * segment_bytes;
     }
     [[nodiscard]] options options_of(way w, std::uint64_t bytes) const {
         options o = p_.heap;
@@ -57,8 +60,7 @@ private:
             o.move_unit = 0;
             o.allow_oversubscription = w == way::managed && p_.measures_managed;
         } else {
-            const double most = *std::max_element(p_.data.begin(), p_.data.end()) * static_cast<double>(o.capacity);
-            const std::uint64_t all = with_room(most);
+            const std::uint64_t all = with_room(static_cast<double>(bytes));
             o.host_budget = o.host_budget != 0 ? o.host_budget : all - std::min(all, o.capacity) + 64 * segment_bytes;
             o.move_unit = o.move_unit != 0 ? o.move_unit : segment_bytes;
         }
@@ -68,9 +70,7 @@ private:
     }
 
     const plan& p_;
-    std::unique_ptr<heap> device_;
-    std::unique_ptr<heap> tiers_;
-    std::unique_ptr<heap> managed_;
+    std::unique_ptr<heap> heaps_[4];  ///< by way
     std::uint64_t bytes_of_[4] = {};
 };
 

@@ -142,22 +142,10 @@ nvtx::heap_memory_marks* heap::impl::memory_marks() {
 
 /// The quarantine is emptied first: its blocks are freed, and must not count as live, nor be read by a later free.
 absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
-    if (!values.nvtx) {
+    const char* const tool = std::getenv("NVTX_INJECTION64_PATH");
+    const bool has_tool = tool != nullptr && *tool != '\0';
+    if (!values.nvtx || (memory_marks() == nullptr && !has_tool)) {
         return 0;
-    }
-    nvtx::heap_memory_marks* marks = memory_marks();
-    // A tool may take live blocks alone: it is not heard of when the heap is made. It is asked while it has none, since
-    // no memory is to be registered twice.
-    if ((marks == nullptr || !(marks->is_heard() || marks->has_blocks())) &&
-        !nvtx::heap_memory_marks::takes_blocks({view.base, segment_bytes})) {
-        const char* const tool = std::getenv("NVTX_INJECTION64_PATH");
-        if (tool == nullptr || *tool == '\0') {
-            return 0;
-        }
-        return absl::FailedPreconditionError(
-            "mark_live_blocks: the tool takes no live blocks in the memory of this heap; compute-sanitizer takes that "
-            "of "
-            "cudaMalloc alone: create the heap with backing fixed");
     }
     if (closed.state != nullptr) {
         return absl::FailedPreconditionError(
@@ -175,21 +163,30 @@ absl::StatusOr<std::uint64_t> heap::impl::mark_live_blocks() {
     }
     // Behind the last segment in use there may be no memory, of which a tool could know nothing.
     std::uint32_t end = service_->segments();
-    status = run("mark_live_blocks", [&] {
-        while (end != 0 && !service_->is_granted(segment_index{end - 1})) {
-            --end;
-        }
-    });
+    if (values.backing != backing_option::fixed) {
+        status = run("mark_live_blocks", [&] {
+            while (end != 0 && !service_->is_granted(segment_index{end - 1})) {
+                --end;
+            }
+        });
+    }
     if (!status.ok()) {
         return status;
     }
-    if (marks == nullptr) {
+    // A tool may take live blocks alone: it is not heard of when the heap is made.
+    if (memory_marks() == nullptr) {
         late_marks_ = std::make_unique<nvtx::heap_memory_marks>(
             nvtx::address_range{view.base, std::uint64_t{view.segments} << segment_shift});
-        marks = late_marks_.get();
     }
-    marks->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks);
-    return blocks->size();
+    if (memory_marks()->mark_blocks({view.base, std::uint64_t{end} << segment_shift}, *blocks)) {
+        return blocks->size();
+    }
+    if (!has_tool) {
+        return 0;
+    }
+    return absl::FailedPreconditionError(
+        "mark_live_blocks: the tool takes no live blocks in the memory of this heap; compute-sanitizer takes that of "
+        "cudaMalloc alone: create the heap with backing fixed");
 }
 
 void heap::impl::unmark_live_blocks() {

@@ -78,16 +78,50 @@ void heap_memory_marks::note(std::span<const event> events) {
     }
 }
 
-void heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
+bool heap_memory_marks::mark_blocks(address_range accessible, std::span<const address_range> blocks) {
     const std::scoped_lock lock(mutex_);
-    // Another range, or no blocks before: a new heap, without regions.
-    if (!has_blocks_ || accessible.at != accessible_.at || accessible.bytes != accessible_.bytes) {
+    const bool is_registered = heap_ != nullptr && (has_blocks_ || !is_heard_) && accessible.at == accessible_.at &&
+                               accessible.bytes == accessible_.bytes;
+    if (!is_registered) {
         unregister_heap(heap_);
         heap_ = register_heap(accessible, heap_use::sub_allocator, "orchard blocks");
         blocks_.clear();
         accessible_ = accessible;
-        has_blocks_ = true;
     }
+    has_blocks_ = heap_ != nullptr;
+    if (!has_blocks_) {
+        register_segments();
+        return false;
+    }
+    replace_blocks(blocks);
+    return true;
+}
+
+void heap_memory_marks::mark_segments() {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(has_blocks_, false)) {
+        return;
+    }
+    if (is_heard_) {
+        unregister_heap(heap_);
+        register_segments();
+    } else {
+        replace_blocks({&accessible_, 1});
+    }
+}
+
+void heap_memory_marks::register_segments() {
+    heap_ = is_heard_ ? register_heap(all_, heap_use::layout, "orchard heap") : nullptr;
+    blocks_.clear();
+    std::vector<address_range> all;
+    all.reserve(granted_.size());
+    for (const auto& [place, bytes] : granted_) {
+        all.push_back({at(place), bytes});
+    }
+    register_regions(heap_, all);
+}
+
+void heap_memory_marks::replace_blocks(std::span<const address_range> blocks) {
     std::map<const void*, std::uint64_t> now;
     std::vector<address_range> begun;
     for (const address_range& b : blocks) {
@@ -107,28 +141,6 @@ void heap_memory_marks::mark_blocks(address_range accessible, std::span<const ad
     unregister_regions(heap_, ended);
     register_regions(heap_, begun);
     blocks_ = std::move(now);
-}
-
-bool heap_memory_marks::takes_blocks(address_range part) {
-    memory_heap* const made = register_heap(part, heap_use::sub_allocator, "orchard blocks");
-    unregister_heap(made);
-    return made != nullptr;
-}
-
-void heap_memory_marks::mark_segments() {
-    const std::scoped_lock lock(mutex_);
-    if (!std::exchange(has_blocks_, false)) {
-        return;
-    }
-    unregister_heap(heap_);
-    heap_ = register_heap(all_, heap_use::layout, "orchard heap");
-    blocks_.clear();
-    std::vector<address_range> all;
-    all.reserve(granted_.size());
-    for (const auto& [place, bytes] : granted_) {
-        all.push_back({at(place), bytes});
-    }
-    register_regions(heap_, all);
 }
 
 heap_sink::heap_sink(heap_memory_marks& memory, heap_ranges& ranges, std::function<counter_values()> now)

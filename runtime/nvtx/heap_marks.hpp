@@ -59,32 +59,29 @@ public:
 
     /// Returns true if a tool listens to memory, and takes the segments as notes.
     [[nodiscard]] bool is_heard() const { return is_heard_; }
-    /// Returns true from `mark_blocks` to `mark_segments`.
-    [[nodiscard]] bool has_blocks() {
-        const std::scoped_lock lock(mutex_);
-        return has_blocks_;
-    }
     /// Follows `grant` and `give_back`: each granted segment is a region, and each tail.
     void note(std::span<const event> events);
-    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told.
+    /// Registers these blocks in place of the segments, or of the blocks before; only differences are told. Returns
+    /// false if no tool listens, or if the tool takes no blocks in this memory.
     /// @param accessible  the part of the range that kernels may access; contains all blocks
-    void mark_blocks(address_range accessible, std::span<const address_range> blocks);
-    /// Returns true if a tool takes live blocks in this memory, whether it takes segments or not. No blocks are marked.
-    static bool takes_blocks(address_range part);
-    /// Registers the granted segments again.
+    bool mark_blocks(address_range accessible, std::span<const address_range> blocks);
+    /// Registers the granted segments again. For a tool that takes no segments, all memory becomes one block instead:
+    /// compute-sanitizer reports every access to memory whose heap was unregistered.
     void mark_segments();
 
 private:
     [[nodiscard]] const void* at(std::uint64_t offset) const { return static_cast<const char*>(all_.at) + offset; }
+    void register_segments();
+    void replace_blocks(std::span<const address_range> blocks);
 
     address_range all_;
     std::mutex mutex_;
     memory_heap* heap_ = nullptr;
     bool is_heard_ = false;
-    bool has_blocks_ = false;
+    bool has_blocks_ = false;  ///< from `mark_blocks` to `mark_segments`
     address_range accessible_{nullptr, 0};
     std::map<std::uint64_t, std::uint64_t> granted_;  ///< offset -> bytes, of segments and tails
-    std::map<const void*, std::uint64_t> blocks_;     ///< the live blocks that are registered
+    std::map<const void*, std::uint64_t> blocks_;     ///< the blocks that are registered
 };
 
 /// The values of a heap's counters, in bytes and requests.

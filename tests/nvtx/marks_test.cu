@@ -286,17 +286,30 @@ TEST_F(nvtx_marks, a_tool_that_refuses_layouts_gets_the_live_blocks) {
     EXPECT_EQ(*left, 2u);
     EXPECT_EQ(nvtx_record(asked).heaps.size(), 0u);
     EXPECT_EQ(only(record()).regions.size(), 2u);
+    // Unmarked, it is one block: to unregister it would take its memory from the program.
     heap_->unmark_live_blocks();
-    EXPECT_TRUE(record().heaps.empty());
-    // Nor does it take memory that it does not know.
+    ASSERT_EQ(only(record()).regions.size(), 1u);
+    EXPECT_EQ(only(record()).regions.begin()->second, only(record()).bytes);
+    heap_->unmark_live_blocks();  // changes nothing
+    EXPECT_EQ(only(record()).regions.size(), 1u);
+    ASSERT_TRUE(heap_->mark_live_blocks().ok());
+    EXPECT_EQ(only(record()).regions.size(), 2u);
+    EXPECT_TRUE(record().errors.empty()) << record().errors.front();
+    free_all({blocks[0], blocks[2]});
+}
+
+/// Nor does it take memory that it does not know.
+TEST_F(nvtx_marks, a_tool_that_refuses_blocks_is_an_error_that_names_the_remedy) {
     ASSERT_EQ(::setenv("NVTX_RECORDER_REFUSES", "layout sub_allocator", 1), 0);
+    make();
+    const auto blocks = allocate({16, 5000});
     const auto refused = heap_->mark_live_blocks();
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_TRUE(absl::StrContains(refused.status().message(), "backing fixed")) << refused.status();
     ASSERT_EQ(::unsetenv("NVTX_RECORDER_REFUSES"), 0);
     EXPECT_TRUE(heap_->mark_live_blocks().ok());
     heap_->unmark_live_blocks();
-    free_all({blocks[0], blocks[2]});
+    free_all(blocks);
 }
 
 TEST_F(nvtx_marks, the_quarantine_of_a_hardened_heap_is_not_live) {

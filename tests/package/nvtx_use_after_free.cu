@@ -123,6 +123,15 @@ int main(int count, char** words) {
         }
     }
     heap->unmark_live_blocks();
+    {
+        // New blocks are in nobody's marks, and may be used all the same.
+        const phase now(phase::allocate, blocks);
+        allocate_all<<<blocks / 64, 64>>>(heap->ref(), all);
+        read_all<<<blocks / 64, 64>>>(all, 1, sum);
+        if (!is_done("allocate again")) {
+            return 1;
+        }
+    }
     cudaFree(all);
     cudaFree(sum);
     std::printf("done\n");

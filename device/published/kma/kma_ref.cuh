@@ -47,6 +47,8 @@ struct kma_state {
     device::superblock_queue partial[most_classes];
     alignas(64) simt::device_word<std::uint64_t> active[most_classes];  ///< 0: none
     alignas(64) simt::device_word<std::uint32_t> empty;  ///< superblocks in partial queues that have no block in use
+    /// Lower half: threads that have a superblock with free blocks in hand, or look for one. Upper half: how many began.
+    alignas(64) simt::device_word<std::uint64_t> movers;
 };
 
 /// What the superblocks of a `kma` are used for.
@@ -72,12 +74,12 @@ public:
 
     /// Returns memory of at least `bytes`, aligned to 16 B, which no other block overlaps; null for 0 bytes, for more
     /// than the largest block (4064 B of a superblock of 4 KiB), and if memory lacks: no superblock is free, and none
-    /// of the class has a free block. A superblock that another thread is just moving is missed. Any thread, in any
-    /// divergence; each lane asks for itself, as in print.
+    /// of the class has a free block. Any thread, in any divergence; each lane asks for itself, as in print.
     ///
-    /// It never waits: each round of a loop that fails is another thread's success. Cost: two loads and two atomics;
-    /// for a new superblock two more atomics, and a store for each word of its bitmap. A request that fails looks
-    /// through the partial queues only while there is a superblock in them without a block in use.
+    /// A request waits while other threads have superblocks in hand and it finds no other memory; else each round of a
+    /// loop that fails is another thread's success. Cost: two loads and two atomics; for a new superblock four more
+    /// atomics, and a store for each word of its bitmap. A request that finds no memory looks through the partial
+    /// queues only while there is a superblock in them without a block in use.
     [[nodiscard]] ORCHARD_FN void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;
@@ -86,11 +88,15 @@ public:
         if (c == shape_type::no_class) {
             return nullptr;
         }
-        for (;;) {
+        for (std::uint32_t tries = 0;; ++tries) {
             // Acquire: the word of the superblock as it was made active, or later.
             std::uint64_t entry = state_->active[c].load<order::acquire>();
             if (entry == 0) {
-                return malloc_from_another(c);
+                void* p = nullptr;
+                if (malloc_from_another(c, &p)) {
+                    return p;
+                }
+                continue;
             }
             const auto s = static_cast<std::uint32_t>(entry) - 1;
             word& of = header_of(s)->state;
@@ -109,6 +115,8 @@ public:
                 }
                 return claim_block(s, c, all_of(was) - had);
             }
+            // Thousands of threads that try again at once would mostly fail again.
+            simt::pause(32u << (tries < 8 ? tries : 8));
         }
     }
 
@@ -127,6 +135,7 @@ public:
             return;
         }
         std::uint64_t now = 0;
+        bool moves = false;
         do {
             const bool is_empty = free_of(was) + 1 == all_of(was);
             const std::uint32_t before = state_of(was);
@@ -135,10 +144,17 @@ public:
                                         : before == full  ? partial
                                                           : active;
             now = with_state(was + 1, after);
+            if (before == active && after == unused && !moves) {
+                begin_move();
+                moves = true;
+            }
             // Release: the caller's use of the block, and the cleared bit. Acquire: those of all others, before the
             // superblock gets another class.
         } while (!of.compare_exchange<order::acq_rel>(was, now));
         move(s, was, now);
+        if (moves) {
+            end_move();
+        }
     }
 
     /// Writes part `i` of an allocator all of whose memory is free, `i` from 0 to `nodes` - 1. Kernels that use the
@@ -157,6 +173,7 @@ public:
                 state_->active[c].store<order::relaxed>(0);
             }
             state_->empty.store<order::relaxed>(0);
+            state_->movers.store<order::relaxed>(0);
         }
     }
     /// Returns the number of nodes of the queues of an allocator: one for each superblock and each queue.
@@ -282,25 +299,64 @@ private:
         }
     }
 
-    /// Returns a block of class `c`, which has no active superblock: of a partial one, else of a free one, which
-    /// becomes the active one unless another thread has found one meanwhile. Null if there is none.
-    ORCHARD_NOINLINE void* malloc_from_another(std::uint32_t c) const {
+    /// A thread that takes superblocks from where others find them is counted before it does so, until they are back.
+    /// Acquire and release: a thread that finds nothing left there sees it counted; one that sees it gone finds them.
+    ORCHARD_INLINE void begin_move() const { state_->movers.fetch_add<order::acq_rel>(std::uint64_t{1} << 32 | 1); }
+    ORCHARD_INLINE void end_move() const { state_->movers.fetch_sub<order::release>(1); }
+    /// Returns false as soon as a request of class `c` could find memory; true if there is none, in anyone's hands.
+    ORCHARD_FN bool lacks_memory(std::uint32_t c) const {
+        for (;;) {
+            // Acquire, all but the last: each load comes behind the one before it.
+            const std::uint64_t before = state_->movers.load<order::acquire>();
+            if (state_->active[c].load<order::acquire>() != 0 || queues_.has_any(state_->partial[c]) ||
+                queues_.has_any(state_->free) || state_->empty.load<order::acquire>() != 0) {
+                return false;
+            }
+            const std::uint64_t after = state_->movers.load<order::relaxed>();
+            if (before == after && static_cast<std::uint32_t>(after) == 0) {
+                return true;
+            }
+            simt::pause(256);
+        }
+    }
+
+    /// Returns true with a block of class `c`, which has no active superblock: of a partial one, else of a free one,
+    /// which becomes the active one; or with null if there is none. Returns false if the caller is to look again: another
+    /// thread has found one, or may be about to.
+    ORCHARD_NOINLINE bool malloc_from_another(std::uint32_t c, void** block) const {
+        begin_move();
         device::queued_superblock got{};
         std::uint64_t now = 0;
         if (queues_.take(state_->partial[c], &got)) {
             now = activate_partial(got);
+            if (state_of(now) == active && !make_active(got.superblock, now)) {
+                give_up(got.superblock, now);
+            }
+        } else if (state_->active[c].load<order::relaxed>() != 0) {
+            end_move();
+            return false;
         } else if (queues_.take(state_->free, &got) || take_empty(c, &got)) {
             now = activate_unused(got, c);
+            if (state_of(now) == active && !make_active(got.superblock, now)) {
+                // It goes back: otherwise each of the threads that came here together would keep one. The put releases.
+                header_of(got.superblock)->state.store<order::relaxed>(with_state(now, unused));
+                queues_.put(state_->free, got);
+                end_move();
+                return false;
+            }
         } else {
-            return nullptr;
+            end_move();
+            return lacks_memory(c);
         }
-        const std::uint32_t s = got.superblock;
+        end_move();
+        *block = claim_block(got.superblock, c, all_of(now) - free_of(now) - 1);
+        return true;
+    }
+    /// Makes the superblock its class's, unless the class has one.
+    ORCHARD_INLINE bool make_active(std::uint32_t s, std::uint64_t now) const {
         std::uint64_t none = 0;
         // Release: the word, for a thread that reads it by this entry.
-        if (state_of(now) == active && !state_->active[c].compare_exchange<order::release>(none, entry_of(s, now))) {
-            give_up(s, now);
-        }
-        return claim_block(s, c, all_of(now) - free_of(now) - 1);
+        return state_->active[class_of(now)].compare_exchange<order::release>(none, entry_of(s, now));
     }
     /// Makes a superblock of a partial queue active, with a block less: the caller's. Returns its word.
     ORCHARD_FN std::uint64_t activate_partial(const device::queued_superblock& got) const {

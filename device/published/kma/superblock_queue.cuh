@@ -124,6 +124,13 @@ public:
         }
     }
 
+    /// Returns whether there is a superblock. The answer is any if another thread takes one meanwhile. Cost: two loads.
+    [[nodiscard]] ORCHARD_FN bool has_any(const superblock_queue& queue) const {
+        // Acquire, both: the caller's next loads come behind.
+        const std::uint64_t head = queue.head.load<simt::order::acquire>();
+        return node_of(next_[node_of(head)].load<simt::order::acquire>()) != none;
+    }
+
 private:
     static ORCHARD_INLINE std::uint64_t pointer(std::uint32_t tag, std::uint32_t node) {
         return std::uint64_t{tag} << 32 | node;

@@ -213,7 +213,8 @@ private:
         }
         words(page_class).pages.signal(1);
         // The last lane that signals a page of the chunk finds that all pages are free: the signals are one order of
-        // atomics with acquire and release.
+        // atomics with acquire and release. Another chunk's lane, whose last page is counted and not yet signalled, may
+        // have taken these signals: then the chunk stays with its class, as `give_if_full` notes.
         give_if_full(index, state(index).template load<simt::order::relaxed>());
     }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Lanes allocate and free blocks of several of KMA's classes in three superblocks, fewer than they could use. Half of
-/// the blocks are freed by other lanes than their owners. Superblocks go from class to class, through the queue of free
-/// ones and those of partial ones. KMA has memory of its own, without a heap and its service.
+/// Lanes allocate and free blocks of several of KMA's classes. Half of the blocks are freed by other lanes than their
+/// owners. Superblocks go from class to class, through the queue of free ones and those of partial ones. KMA has memory
+/// of its own, without a heap and its service.
+///
+///     kma         three superblocks, fewer than the lanes could use
+///     kma_enough  a superblock for each block that can be in use, and one more: no request may get null
 
 #include <array>
 #include <utility>
@@ -22,11 +25,13 @@ struct kma_block {
     std::uint64_t owner = 0;
 };
 
-void run_kma(world& w) {
-    rig::kma_memory memory(w.s, 3, 10);
+constexpr std::uint32_t places_of_all = 6;
+
+void run_in(world& w, std::uint32_t superblocks, bool is_enough) {
+    rig::kma_memory memory(w.s, superblocks, 10);
     const kma_ref from = memory.ref;
     std::vector<kma_block> blocks(1);
-    std::array<simt::device_word<std::uint64_t>, 6> places{};  // numbers of blocks; 0: none
+    std::array<simt::device_word<std::uint64_t>, places_of_all> places{};  // numbers of blocks; 0: none
     w.s.name_words(places.data(), sizeof(places), "places", 8);
     const auto free_block = [&](std::uint64_t number) {
         if (number != 0) {
@@ -43,6 +48,7 @@ void run_kma(world& w) {
             const std::uint64_t bytes = sizes[w.s.pick(4)];
             auto* const words = static_cast<simt::plain<std::uint64_t>*>(from.malloc(bytes));
             std::uint64_t number = 0;
+            w.s.check(words != nullptr || !is_enough, "null, although there is memory");
             if (words != nullptr) {
                 w.s.own(words, bytes, "block");
                 number = blocks.size();
@@ -52,7 +58,7 @@ void run_kma(world& w) {
             }
             if (w.s.pick(2) == 0) {
                 // Another lane's block for its own; the exchange orders their accesses.
-                number = places[w.s.pick(6)].exchange<simt::order::acq_rel>(number);
+                number = places[w.s.pick(places_of_all)].exchange<simt::order::acq_rel>(number);
             }
             free_block(number);
         }
@@ -91,7 +97,19 @@ void run_kma(world& w) {
 const registrar kma_scenario{{"kma",
                               "Blocks of several of KMA's classes, in fewer superblocks than lanes could use.",
                               {{{3, 2}, {3}}, 5},
-                              run_kma}};
+                              [](world& w) { run_in(w, 3, false); }}};
+const registrar enough{{"kma_enough",
+                        "The same, in a superblock for each block that can be in use, and one more.",
+                        {{{3, 2}, {3}}, 5},
+                        [](world& w) {
+                            std::uint32_t blocks = places_of_all + 1;
+                            for (const auto& warps : w.size.blocks) {
+                                for (const int lanes : warps) {
+                                    blocks += static_cast<std::uint32_t>(lanes);
+                                }
+                            }
+                            run_in(w, blocks, true);
+                        }}};
 
 }  // namespace
 }  // namespace orchard::explore
