@@ -7,8 +7,8 @@ top` at 10 Hz attached.
 usage: profiling/top/attached.py [--program build/release/orchard] [--turns N] [--seconds S] [-- HEAP OPTIONS]
 
 Two runs: bound by the mailbox (--cached-segments 0: every segment is asked for from the host), and bound by pages. Prints
-the medians in allocations a microsecond of kernel time, and the medians of the ratios of each turn, with their quartiles.
-Exit code: 0, or 1 if a program failed.
+the rate of each run, in allocations a microsecond of kernel time, to standard error, and then the medians, and the
+medians of the ratios of each turn with their quartiles. Exit code: 0, or 1 if a program failed.
 """
 
 import argparse
@@ -61,7 +61,9 @@ def soak(options, way, run, operations):
             sys.exit(f"orchard top has drawn {drawn} bytes: it was not attached")
     if process.returncode != 0:
         sys.exit(f"{' '.join(command)}: {err}")
-    return json.loads(out)["rows"][0]["pairs_per_us"]
+    rate = json.loads(out)["rows"][0]["pairs_per_us"]
+    print(f"{run}, {way}: {rate:.4g} allocations a microsecond", file=sys.stderr, flush=True)
+    return rate
 
 
 def watch(program, pid, stop, drawn):

@@ -47,7 +47,8 @@ struct kma_state {
     device::superblock_queue partial[most_classes];
     alignas(64) simt::device_word<std::uint64_t> active[most_classes];  ///< 0: none
     alignas(64) simt::device_word<std::uint32_t> empty;  ///< superblocks in partial queues that have no block in use
-    /// Lower half: threads that have a superblock with free blocks in hand, or look for one. Upper half: how many began.
+    /// Lower half: threads that have a superblock with free blocks in hand, or look for one. Upper half: how many
+    /// began.
     alignas(64) simt::device_word<std::uint64_t> movers;
 };
 
@@ -96,6 +97,7 @@ public:
                 if (malloc_from_another(c, &p)) {
                     return p;
                 }
+                simt::pause(64);  // for the thread that has what this one has seen
                 continue;
             }
             const auto s = static_cast<std::uint32_t>(entry) - 1;
@@ -321,8 +323,8 @@ private:
     }
 
     /// Returns true with a block of class `c`, which has no active superblock: of a partial one, else of a free one,
-    /// which becomes the active one; or with null if there is none. Returns false if the caller is to look again: another
-    /// thread has found one, or may be about to.
+    /// which becomes the active one; or with null if there is none. Returns false if the caller is to look again:
+    /// another thread has found one, or may be about to.
     ORCHARD_NOINLINE bool malloc_from_another(std::uint32_t c, void** block) const {
         begin_move();
         device::queued_superblock got{};
