@@ -14,8 +14,8 @@
 ///         +-----------------+       partial queue <--------+
 ///           freed                   of the class
 ///
-///     malloc    reserves a block: one less in the word of the class's active superblock; then claims one of the bits
-///     free      clears the bit; then adds one to the word, which may change the superblock's state
+///     malloc    reserves blocks: less in the word of the class's active superblock; then each lane claims one of the
+///     bits free      clears the bit; then adds one to the word, which may change the superblock's state
 ///
 /// The word of a superblock has all of its state, so that one compare-and-swap decides. A thread that makes a change is
 /// alone responsible for what follows from it: it moves the superblock to its queue.
@@ -75,7 +75,8 @@ public:
 
     /// Returns memory of at least `bytes`, aligned to 16 B, which no other block overlaps; null for 0 bytes, for more
     /// than the largest block (4064 B of a superblock of 4 KiB), and if memory lacks: no superblock is free, and none
-    /// of the class has a free block. Any thread, in any divergence; each lane asks for itself, as in print.
+    /// of the class has a free block. Any thread, in any divergence; lanes that ask together for one class share the
+    /// atomics but those of the bitmap. In print each lane asks for itself.
     ///
     /// A request waits while other threads have superblocks in hand and it finds no other memory; else each round of a
     /// loop that fails is another thread's success. Cost: two loads and two atomics; for a new superblock four more
@@ -89,37 +90,29 @@ public:
         if (c == shape_type::no_class) {
             return nullptr;
         }
-        for (std::uint32_t tries = 0;; ++tries) {
-            // Acquire: the word of the superblock as it was made active, or later.
-            std::uint64_t entry = state_->active[c].load<order::acquire>();
-            if (entry == 0) {
-                void* p = nullptr;
-                if (malloc_from_another(c, &p)) {
-                    return p;
-                }
-                simt::pause(64);  // for the thread that has what this one has seen
-                continue;
+        // `state_` is a multiple of 64, so that the sum differs for each pair of allocator and class.
+        const simt::lane_mask group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(state_) + c);
+        void* block = nullptr;
+        for (simt::lane_mask left = group; left != 0;) {
+            const int leader = simt::leader_of(left);
+            reservation r;
+            if (simt::lane_id() == leader) {
+                r = reserve(c, static_cast<std::uint32_t>(simt::popcount(left)));
             }
-            const auto s = static_cast<std::uint32_t>(entry) - 1;
-            word& of = header_of(s)->state;
-            std::uint64_t was = of.load<order::relaxed>();
-            if (generation_of(was) != entry >> 32 || state_of(was) != active) {
-                // Another thread has made it full, and has not cleared the entry yet.
-                state_->active[c].compare_exchange<order::relaxed>(entry, 0);
-                continue;
+            simt::sync(group);  // what the leader has acquired
+            r = {simt::shuffle(group, r.superblock, leader), simt::shuffle(group, r.start, leader),
+                 simt::shuffle(group, r.blocks, leader)};
+            if (r.blocks == 0) {
+                break;
             }
-            const std::uint32_t had = free_of(was);
-            const std::uint64_t now = with_state(was - 1, had == 1 ? full : active);
-            // Acquire: the bitmap as those left it that added to the word. Release: for them, see `free`.
-            if (of.compare_exchange<order::acq_rel>(was, now)) {
-                if (had == 1) {
-                    state_->active[c].compare_exchange<order::relaxed>(entry, 0);
-                }
-                return claim_block(s, c, all_of(was) - had);
+            const bool is_left = (left >> simt::lane_id() & 1) != 0;
+            const auto rank = static_cast<std::uint32_t>(simt::rank_in(left));
+            if (is_left && rank < r.blocks) {
+                block = claim_block(r.superblock, c, r.start + rank);
             }
-            // Thousands of threads that try again at once would mostly fail again.
-            simt::pause(32u << (tries < 8 ? tries : 8));
+            left = simt::ballot(group, is_left && rank >= r.blocks);
         }
+        return block;
     }
 
     /// Frees what `malloc` returned; does nothing for null, nor for an address at which no block of this allocator is
@@ -322,15 +315,57 @@ private:
         }
     }
 
-    /// Returns true with a block of class `c`, which has no active superblock: of a partial one, else of a free one,
-    /// which becomes the active one; or with null if there is none. Returns false if the caller is to look again:
+    /// Blocks of a superblock that are the caller's. They look for their bits from block `start` on.
+    struct reservation {
+        std::uint32_t superblock = 0;
+        std::uint32_t start = 0;
+        std::uint32_t blocks = 0;  ///< 0: there is no memory
+    };
+    /// Returns 1 to `most` blocks of class `c`, or none without memory. One lane.
+    ORCHARD_FN reservation reserve(std::uint32_t c, std::uint32_t most) const {
+        for (std::uint32_t tries = 0;; ++tries) {
+            // Acquire: the word of the superblock as it was made active, or later.
+            std::uint64_t entry = state_->active[c].load<order::acquire>();
+            if (entry == 0) {
+                reservation r;
+                if (reserve_in_another(c, most, &r)) {
+                    return r;
+                }
+                simt::pause(64);  // for the thread that has what this one has seen
+                continue;
+            }
+            const auto s = static_cast<std::uint32_t>(entry) - 1;
+            word& of = header_of(s)->state;
+            std::uint64_t was = of.load<order::relaxed>();
+            if (generation_of(was) != entry >> 32 || state_of(was) != active) {
+                // Another thread has made it full, and has not cleared the entry yet.
+                state_->active[c].compare_exchange<order::relaxed>(entry, 0);
+                continue;
+            }
+            const std::uint32_t had = free_of(was);
+            const std::uint32_t n = had < most ? had : most;
+            const std::uint64_t now = with_state(was - n, n == had ? full : active);
+            // Acquire: the bitmap as those left it that added to the word. Release: for them, see `free`.
+            if (of.compare_exchange<order::acq_rel>(was, now)) {
+                if (n == had) {
+                    state_->active[c].compare_exchange<order::relaxed>(entry, 0);
+                }
+                return {s, all_of(was) - had, n};
+            }
+            // Thousands of threads that try again at once would mostly fail again.
+            simt::pause(32u << (tries < 8 ? tries : 8));
+        }
+    }
+
+    /// Returns true with blocks of class `c`, which has no active superblock: of a partial one, else of a free one,
+    /// which becomes the active one; or with none if there is no memory. Returns false if the caller is to look again:
     /// another thread has found one, or may be about to.
-    ORCHARD_NOINLINE bool malloc_from_another(std::uint32_t c, void** block) const {
+    ORCHARD_NOINLINE bool reserve_in_another(std::uint32_t c, std::uint32_t most, reservation* r) const {
         begin_move();
         device::queued_superblock got{};
         std::uint64_t now = 0;
         if (queues_.take(state_->partial[c], &got)) {
-            now = activate_partial(got);
+            now = activate_partial(got, most, &r->blocks);
             if (state_of(now) == active && !make_active(got.superblock, now)) {
                 give_up(got.superblock, now);
             }
@@ -338,7 +373,7 @@ private:
             end_move();
             return false;
         } else if (queues_.take(state_->free, &got) || take_empty(c, &got)) {
-            now = activate_unused(got, c);
+            now = activate_unused(got, c, most, &r->blocks);
             if (state_of(now) == active && !make_active(got.superblock, now)) {
                 // It goes back: otherwise each of the threads that came here together would keep one. The put releases.
                 header_of(got.superblock)->state.store<order::relaxed>(with_state(now, unused));
@@ -351,7 +386,8 @@ private:
             return lacks_memory(c);
         }
         end_move();
-        *block = claim_block(got.superblock, c, all_of(now) - free_of(now) - 1);
+        r->superblock = got.superblock;
+        r->start = all_of(now) - free_of(now) - r->blocks;
         return true;
     }
     /// Makes the superblock its class's, unless the class has one.
@@ -360,15 +396,18 @@ private:
         // Release: the word, for a thread that reads it by this entry.
         return state_->active[class_of(now)].compare_exchange<order::release>(none, entry_of(s, now));
     }
-    /// Makes a superblock of a partial queue active, with a block less: the caller's. Returns its word.
-    ORCHARD_FN std::uint64_t activate_partial(const device::queued_superblock& got) const {
+    /// Makes a superblock of a partial queue active, with 1 to `most` blocks less, the caller's: `taken`. Returns its
+    /// word.
+    ORCHARD_FN std::uint64_t activate_partial(const device::queued_superblock& got, std::uint32_t most,
+                                              std::uint32_t* taken) const {
         // Relaxed: the exchange releases it.
         header_of(got.superblock)->node.store<order::relaxed>(got.node);
         word& of = header_of(got.superblock)->state;
         std::uint64_t was = of.load<order::relaxed>();
         std::uint64_t now = 0;
         do {
-            now = with_state(was - 1, free_of(was) == 1 ? full : active) + (std::uint64_t{1} << 32);
+            *taken = free_of(was) < most ? free_of(was) : most;
+            now = with_state(was - *taken, free_of(was) == *taken ? full : active) + (std::uint64_t{1} << 32);
             // As in `malloc`. Other threads may free blocks, which changes the number alone.
         } while (!of.compare_exchange<order::acq_rel>(was, now));
         if (free_of(was) == all_of(was)) {
@@ -376,8 +415,10 @@ private:
         }
         return now;
     }
-    /// Makes a superblock that only this thread knows active in class `c`, with a block less. Returns its word.
-    ORCHARD_FN std::uint64_t activate_unused(const device::queued_superblock& got, std::uint32_t c) const {
+    /// Makes a superblock that only this thread knows active in class `c`, with 1 to `most` blocks less. Returns its
+    /// word.
+    ORCHARD_FN std::uint64_t activate_unused(const device::queued_superblock& got, std::uint32_t c, std::uint32_t most,
+                                             std::uint32_t* taken) const {
         header* const of = header_of(got.superblock);
         const shape_type shape = shape_type::of(c, log_bytes_);
         for (std::uint32_t i = 0; i < shape.bitmap_words; ++i) {
@@ -385,9 +426,10 @@ private:
         }
         of->node.store<order::relaxed>(got.node);
         const std::uint32_t generation = generation_of(of->state.load<order::relaxed>()) + 1;
-        const std::uint64_t now =
-            with_state(std::uint64_t{generation} << 32 | c << 24 | shape.blocks << 12, active) | (shape.blocks - 1);
-        const std::uint64_t stored = shape.blocks == 1 ? with_state(now, full) : now;
+        *taken = shape.blocks < most ? shape.blocks : most;
+        const std::uint64_t now = with_state(std::uint64_t{generation} << 32 | c << 24 | shape.blocks << 12, active) |
+                                  (shape.blocks - *taken);
+        const std::uint64_t stored = shape.blocks == *taken ? with_state(now, full) : now;
         // Release: the bitmap and the node.
         of->state.store<order::release>(stored);
         return stored;

@@ -33,12 +33,30 @@ class chunk_heap {
 public:
     ORCHARD_INLINE explicit chunk_heap(const instance_view& v) : v_{&v} {}
 
-    /// Returns a page of the class; null if there is neither a page nor a chunk. Any lane, alone.
+    /// Returns a page of the class; null if there is neither a page nor a chunk. Any lanes, in any divergence; those
+    /// that come together for one class share the atomics.
     ORCHARD_FN void* allocate(std::uint32_t page_class) const {
-        if (!words(page_class).pages.wait(1, v_->pages(page_class), [&] { return add_chunk(page_class); })) {
+        bulk_semaphore& semaphore = words(page_class).pages;
+        const simt::lane_mask group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(&semaphore));
+        const bool has = wait_together(semaphore, group, v_->pages(page_class), [&] { return add_chunk(page_class); });
+        std::uint32_t index = no_chunk;
+        for (simt::lane_mask left = simt::ballot(group, has); left != 0;) {
+            const int leader = simt::leader_of(left);
+            chunk_pages found{};
+            if (simt::lane_id() == leader) {
+                found = find_pages(page_class, static_cast<std::uint32_t>(simt::popcount(left)));
+            }
+            simt::sync(group);  // what the leader has acquired
+            const std::uint32_t chunk = simt::shuffle(group, found.chunk, leader);
+            const std::uint32_t count = simt::shuffle(group, found.count, leader);
+            if ((left >> simt::lane_id() & 1) != 0 && static_cast<std::uint32_t>(simt::rank_in(left)) < count) {
+                index = chunk;
+            }
+            left = simt::ballot(group, has && index == no_chunk);
+        }
+        if (!has) {
             return nullptr;
         }
-        const std::uint32_t index = find_page(page_class);
         return v_->chunk_at(index) + (std::uint64_t{claim_bit(index, page_class)} << v_->page_log(page_class));
     }
 
@@ -112,15 +130,21 @@ private:
         return true;
     }
 
-    /// Returns a chunk of which the caller has claimed a page; the semaphore has promised that one is free. If it finds
-    /// none, another lane is moving a chunk from the queue or to it, and never waits for a page.
-    ORCHARD_FN std::uint32_t find_page(std::uint32_t page_class) const {
+    static constexpr std::uint32_t no_chunk = 0xffffffffu;
+    /// Pages of a chunk that the caller has claimed.
+    struct chunk_pages {
+        std::uint32_t chunk;
+        std::uint32_t count;
+    };
+    /// Returns a chunk of which the caller has claimed 1 to `most` pages; the semaphore has promised that these are
+    /// free. If it finds none, another lane is moving a chunk from the queue or to it, and never waits for a page.
+    ORCHARD_FN chunk_pages find_pages(std::uint32_t page_class, std::uint32_t most) const {
         auto& current = words(page_class).current;
         for (std::uint32_t nanoseconds = 100;; nanoseconds = nanoseconds < 2000 ? nanoseconds * 2 : nanoseconds) {
             // Acquire: what the lane knew that put the chunk there. Pairs with `list`.
             std::uint32_t found = current.template load<simt::order::acquire>();
-            if (found != 0 && claim_page(found - 1, page_class)) {
-                return found - 1;
+            if (const std::uint32_t n = found == 0 ? 0 : claim_pages(found - 1, page_class, most); n != 0) {
+                return {found - 1, n};
             }
             // Acquire: as above.
             if (found != 0 && !current.template compare_exchange<simt::order::acquire>(found, 0)) {
@@ -136,16 +160,19 @@ private:
             }
         }
     }
-    /// Claims a page of the chunk and returns true; false if it has none, or is not of this class any more.
-    ORCHARD_INLINE bool claim_page(std::uint32_t index, std::uint32_t page_class) const {
+    /// Claims up to `most` pages of the chunk, and returns their number; 0 if it has none, or is not of this class any
+    /// more.
+    ORCHARD_INLINE std::uint32_t claim_pages(std::uint32_t index, std::uint32_t page_class, std::uint32_t most) const {
         std::uint64_t s = state(index).template load<simt::order::relaxed>();
         while (chunk_state::serves(s, page_class) && chunk_state::free(s) != 0) {
+            const auto free = static_cast<std::uint32_t>(chunk_state::free(s));
+            const std::uint32_t n = free < most ? free : most;
             // Acquire: the bits of the chunk. Pairs with `count_freed` and `add_chunk`.
-            if (state(index).template compare_exchange<simt::order::acquire>(s, s - chunk_state::one_free)) {
-                return true;
+            if (state(index).template compare_exchange<simt::order::acquire>(s, s - n * chunk_state::one_free)) {
+                return n;
             }
         }
-        return false;
+        return 0;
     }
     /// Returns the page whose bit the caller takes. There are at least as many bits as lanes that have claimed pages.
     ORCHARD_INLINE std::uint32_t claim_bit(std::uint32_t index, std::uint32_t page_class) const {
@@ -185,7 +212,7 @@ private:
     /// The caller has set `listed`, or has taken the chunk from there.
     ORCHARD_INLINE void list(std::uint32_t index, std::uint32_t page_class) const {
         std::uint32_t none = 0;
-        // Release: the chunk's state and bits. Pairs with `find_page`.
+        // Release: the chunk's state and bits. Pairs with `find_pages`.
         if (!words(page_class).current.template compare_exchange<simt::order::release>(none, index + 1)) {
             (void)queue(page_class).try_put(index + 1);
         }
@@ -204,7 +231,7 @@ private:
             chunk_pool(*v_).give(index);
             return;
         }
-        // Release: the bit. Pairs with `claim_page`. Acquire: a lane that lists the chunk finds the queue as `decide`
+        // Release: the bit. Pairs with `claim_pages`. Acquire: a lane that lists the chunk finds the queue as `decide`
         // left it.
         while (!state(index).template compare_exchange<simt::order::acq_rel>(s, (s + chunk_state::one_free) | listed)) {
         }

@@ -37,8 +37,8 @@ public:
 
     /// Returns a block of at least `bytes`, aligned to 16 B: a page of the next power of two. Null for 0 bytes, for
     /// more than the largest chunk, and if the instance for this size has no page and no chunk left. Near that end,
-    /// null may also come while other lanes take chunks or give them back. Any thread, in any divergence. Each lane
-    /// acts for itself, as in the paper.
+    /// null may also come while other lanes take chunks or give them back. Any thread, in any divergence. Lanes that
+    /// ask together for one class share atomics; in the paper each acts for itself.
     [[nodiscard]] ORCHARD_FN void* malloc(std::uint64_t bytes) const {
         if (bytes == 0) {
             return nullptr;

@@ -38,11 +38,14 @@ class page_heap {
 public:
     ORCHARD_INLINE explicit page_heap(const instance_view& v) : v_{&v} {}
 
-    /// Returns a page of the class; null if there is neither a page nor a chunk. Any lane, alone. Cost: an atomic for
-    /// the semaphore and what the queue costs, if pages are there.
+    /// Returns a page of the class; null if there is neither a page nor a chunk. Any lanes, in any divergence; those
+    /// that come together for one class share the semaphore's atomic. Cost: that, and what the queue costs, if pages
+    /// are there.
     ORCHARD_FN void* allocate(std::uint32_t page_class) const {
         const std::uint32_t pages = v_->pages(page_class);
-        if (!v_->classes[page_class].pages.wait(1, pages, [&] { return add_chunk(page_class); })) {
+        bulk_semaphore& semaphore = v_->classes[page_class].pages;
+        const simt::lane_mask group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(&semaphore));
+        if (!wait_together(semaphore, group, pages, [&] { return add_chunk(page_class); })) {
             return nullptr;
         }
         const std::uint32_t page = queue(page_class).take() - 1;

@@ -260,7 +260,7 @@ const registrar ouroboros_queues_scenario{
 
 const registrar ouroboros_scenario{{"ouroboros",
                                     "Blocks by each variant of Ouroboros; chunks become pages and queues in turn.",
-                                    {{{3, 2}, {3}}, 4},
+                                    {{{2, 1}, {2, 1}}, 8},
                                     run_ouroboros}};
 
 }  // namespace
