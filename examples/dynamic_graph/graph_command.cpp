@@ -17,6 +17,7 @@
 #include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/dynamic_graph/graph_run.hpp"
 #include "examples/report/checked_command.hpp"
+#include "examples/report/other_allocators.hpp"
 #include "runtime/cli/options_cli.hpp"
 #include "runtime/cli/program_heap.hpp"
 #include "runtime/options/byte_size.hpp"
@@ -38,6 +39,7 @@ struct graph_arguments {
     bool updates_given = false;
     edge_order order = edge_order::uniform;
     std::string analyses = "all";
+    std::string allocator = own_allocator;
     bool capacity_given = false;
     options heap;
     command_line::json_option json;
@@ -154,6 +156,13 @@ absl::StatusOr<graph_input> input_of(graph_arguments& a) {
 }
 
 absl::StatusOr<graph_report> execute(graph_arguments& a) {
+    if (a.allocator != own_allocator) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--allocator: a graph needs more of a heap than malloc and free, which is all that '", a.allocator,
+            "' has (docs/containers.md); `./orchard arena --full --only winter_11f,winter_11g --allocator NAME` builds "
+            "and "
+            "changes the lists of a graph in it"));
+    }
     const auto which = chosen(a.analyses);
     if (!which.ok()) {
         return which.status();
@@ -357,6 +366,10 @@ void declare(CLI::App& app, graph_arguments& a) {
         ->type_name("N")
         ->capture_default_str()
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}).description(""));
+    app.add_option("--allocator", a.allocator,
+                   "The allocator of the edges; orchard alone, since others lack what it needs")
+        ->type_name("NAME")
+        ->capture_default_str();
     app.add_option("--analyses", a.analyses, "Some of bfs, sssp, pagerank, components, triangles, kcore; all, or none")
         ->type_name("NAMES")
         ->capture_default_str();

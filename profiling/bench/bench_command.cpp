@@ -22,6 +22,7 @@ namespace {
 /// The arguments of one call.
 struct arguments {
     std::string name;  ///< the benchmark
+    std::string allocator = "orchard";
     command_line::json_option json;
     settings values;
 };
@@ -53,6 +54,13 @@ absl::Status run(const arguments& a) {
     for (const benchmark& b : all()) {
         if (b.name != a.name) {
             continue;
+        }
+        if (a.allocator != "orchard") {
+            return absl::InvalidArgumentError(
+                absl::StrCat("--allocator: this program measures heaps of Orchard alone, and not '", a.allocator,
+                             "'; in a checkout, `./orchard bench pages --allocator NAME` measures the published ones, "
+                             "and `./orchard "
+                             "arena` all of them (docs/arena.md)"));
         }
         auto choice = choose_device(a.values.heap.device);
         if (!choice.ok()) {
@@ -123,6 +131,10 @@ command_line::subcommand bench_command() {
                    "storm: for how long at most (1 to 86,400); 10 unless given, 600 with --operations or --quick")
                 ->type_name("N")
                 ->check(CLI::Range(1, 86'400).description(""));
+            app.add_option("--allocator", a->allocator,
+                           "pages: others than orchard are in the program of docs/arena.md, beside orchard")
+                ->type_name("NAME")
+                ->capture_default_str();
             app.add_option("--from", a->values.from, "replay: a complete trace")->type_name("FILE");
             command_line::add_json(app, a->json, "Write the rows");
             add_to(app, a->values.heap);

@@ -290,6 +290,18 @@ FAILED (failures=2, errors=3, skipped=4)
         for words in [("walk", "--allocator", "orchard"), ("tree", "--allocator=orchard"), ("tree",), ("walk", "kma")]:
             self.assertNotIn("orchard_arena", self.start(*words).calls[-1])
 
+    def test_pages_in_another_allocator_are_cases_of_the_arena(self):
+        for words in [("--allocator", "kma", "--repeats", "3"), ("--repeats", "3", "--allocator=kma")]:
+            done = self.start("bench", "pages", *words)
+            self.assertIn("--target orchard_arena", done.calls[-1])
+            self.assertIn("<arena><--full><--only><winter_9a,", done.stdout)
+            self.assertIn("<--allocator=orchard,kma>", done.stdout)
+            self.assertIn("<--repeats><3>", done.stdout)
+            self.assertNotIn("<pages>", done.stdout)
+        self.assertIn("<arena><--quick>", self.start("bench", "pages", "--quick", "--allocator", "kma").stdout)
+        for words in [("pages",), ("pages", "--allocator", "orchard"), ("maps", "--allocator", "kma")]:
+            self.assertNotIn("orchard_arena", self.start("bench", *words).calls[-1])
+
     def test_the_arena_takes_code_of_others(self):
         checkout = self.tree / "theirs"
         (checkout / "include").mkdir(parents=True)
