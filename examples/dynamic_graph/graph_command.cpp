@@ -158,10 +158,9 @@ absl::StatusOr<graph_input> input_of(graph_arguments& a) {
 absl::StatusOr<graph_report> execute(graph_arguments& a) {
     if (a.allocator != own_allocator) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "--allocator: a graph needs more of a heap than malloc and free, which is all that '", a.allocator,
-            "' has (docs/containers.md); `./orchard arena --full --only winter_11f,winter_11g --allocator NAME` builds "
-            "and "
-            "changes the lists of a graph in it"));
+            "--allocator: a graph needs more of a heap than the malloc and free of '", a.allocator,
+            "' (docs/containers.md); `./orchard arena --full --only winter_11f,winter_11g --allocator NAME` builds and "
+            "changes lists of a graph in it"));
     }
     const auto which = chosen(a.analyses);
     if (!which.ok()) {

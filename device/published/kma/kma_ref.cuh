@@ -14,8 +14,8 @@
 ///         +-----------------+       partial queue <--------+
 ///           freed                   of the class
 ///
-///     malloc    reserves blocks: less in the word of the class's active superblock; then each lane claims one of the
-///     bits free      clears the bit; then adds one to the word, which may change the superblock's state
+///     malloc    reserves blocks: less in the word of the class's active superblock; each lane then claims a bit
+///     free      clears the bit; then adds one to the word, which may change the superblock's state
 ///
 /// The word of a superblock has all of its state, so that one compare-and-swap decides. A thread that makes a change is
 /// alone responsible for what follows from it: it moves the superblock to its queue.
