@@ -19,6 +19,17 @@ struct scale {
     int operations = 1;                              ///< rounds that each lane makes
 };
 
+/// Returns the number of lanes.
+inline std::uint32_t lanes_of(const scale& size) {
+    std::uint32_t lanes = 0;
+    for (const auto& block : size.blocks) {
+        for (const int n : block) {
+            lanes += static_cast<std::uint32_t>(n);
+        }
+    }
+    return lanes;
+}
+
 /// The environment of a scenario.
 struct world {
     simt::explore::simulation& s;

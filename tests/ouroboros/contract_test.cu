@@ -45,10 +45,10 @@ TYPED_TEST(ouroboros_contract, FreedMemoryIsUsedAgainWithoutGrowth) {
         this->expect_apart(blocks, sizes);
         ASSERT_EQ(this->usage(m).of_pages, 125u) << "no chunk more than the blocks need; round " << round;
         this->free_all(m);
-        // Lanes that free at the same time may leave a few free chunks to their class, until memory lacks.
-        const auto left = this->usage(m).of_pages;
-        ASSERT_LE(left, this->with_chunks ? 12u : 125u);
-        ASSERT_GE(left, this->with_chunks ? 0u : 125u);
+        // On a GPU, lanes that free at the same time may leave a few free chunks to their class, until memory lacks.
+        const std::uint64_t may_stay = TypeParam::device == device_option::cuda ? 12 : 0;
+        const std::uint64_t left = this->usage(m).of_pages;
+        ASSERT_TRUE(this->with_chunks ? left <= may_stay : left == 125) << left;
     }
     // Queues in chunks: the pages of 125 chunks, which are 1,000, lie in 8 chunks; each of the six classes has a chunk
     // beside, one ahead, and one in the trail.

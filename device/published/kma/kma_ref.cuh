@@ -35,6 +35,7 @@
 #include "device/published/device_allocator.cuh"
 #include "device/published/kma/superblock_queue.cuh"
 #include "device/published/kma/superblock_shape.cuh"
+#include "device/published/serve_together.cuh"
 #include "device/simt/mutation.cuh"
 
 namespace orchard {
@@ -93,25 +94,13 @@ public:
         // `state_` is a multiple of 64, so that the sum differs for each pair of allocator and class.
         const simt::lane_mask group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(state_) + c);
         void* block = nullptr;
-        for (simt::lane_mask left = group; left != 0;) {
-            const int leader = simt::leader_of(left);
-            reservation r;
-            if (simt::lane_id() == leader) {
-                r = reserve(c, static_cast<std::uint32_t>(simt::popcount(left)));
-            }
-            simt::sync(group);  // what the leader has acquired
-            r = {simt::shuffle(group, r.superblock, leader), simt::shuffle(group, r.start, leader),
-                 simt::shuffle(group, r.blocks, leader)};
-            if (r.blocks == 0) {
-                break;
-            }
-            const bool is_left = (left >> simt::lane_id() & 1) != 0;
-            const auto rank = static_cast<std::uint32_t>(simt::rank_in(left));
-            if (is_left && rank < r.blocks) {
-                block = claim_block(r.superblock, c, r.start + rank);
-            }
-            left = simt::ballot(group, is_left && rank >= r.blocks);
-        }
+        const auto take = [&](std::uint32_t lanes) {
+            const reservation r = reserve(c, lanes);
+            return device::taken_together{std::uint64_t{r.superblock} << 32 | r.start, r.blocks};
+        };
+        device::serve_together(group, group, take, [&](std::uint64_t at, std::uint32_t rank) {
+            block = claim_block(static_cast<std::uint32_t>(at >> 32), c, static_cast<std::uint32_t>(at) + rank);
+        });
         return block;
     }
 

@@ -18,7 +18,7 @@
 
 #include <cstdint>
 
-#include "device/group/leader.cuh"
+#include "device/published/serve_together.cuh"
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 
@@ -122,8 +122,7 @@ private:
 };
 
 /// Takes a page from the semaphore for each lane of `group`, which call it together. Returns whether the calling lane
-/// has got one. One lane takes them for all, unless there are not as many: the word changes by compare-and-swap, and
-/// takes a microsecond or two for each lane that succeeds. In print each lane acts for itself.
+/// has got one. One lane takes them for all, unless there are not as many. In print each lane acts for itself.
 ///
 /// At most a chunk's pages are taken at a time: a lane that needed more, and had added a chunk that did not suffice,
 /// would give it back in search of memory, and add it again for ever.
@@ -131,28 +130,13 @@ private:
 template <class Allocate>
 ORCHARD_INLINE bool wait_together(bulk_semaphore& semaphore, simt::lane_mask group, std::uint32_t pages,
                                   const Allocate& allocate) {
-    simt::lane_mask left = group;
-    while (left != 0) {
-        const int leader = simt::leader_of(left);
-        const auto lanes = static_cast<std::uint32_t>(simt::popcount(left));
+    const auto take = [&](std::uint32_t lanes) {
         const std::uint32_t n = lanes < pages ? lanes : pages;
-        std::uint32_t taken = 0;
-        if (simt::lane_id() == leader) {
-            taken = semaphore.wait(n, pages, allocate) ? n : 0;
-        }
-        simt::sync(group);  // what the leader has acquired
-        taken = simt::shuffle(group, taken, leader);
-        if (taken == 0) {
-            break;
-        }
-        const bool waits =
-            (left >> simt::lane_id() & 1) != 0 && static_cast<std::uint32_t>(simt::rank_in(left)) >= taken;
-        left = simt::ballot(group, waits);
-    }
-    if ((left >> simt::lane_id() & 1) == 0) {
-        return true;
-    }
-    return simt::popcount(group) != 1 && semaphore.wait(1, pages, allocate);
+        return taken_together{0, semaphore.wait(n, pages, allocate) ? n : 0};
+    };
+    bool has = false;
+    serve_together(group, group, take, [&](std::uint64_t, std::uint32_t) { has = true; });
+    return has || (simt::popcount(group) != 1 && semaphore.wait(1, pages, allocate));
 }
 
 }  // namespace orchard::device::ouroboros

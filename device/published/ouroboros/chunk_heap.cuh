@@ -39,21 +39,10 @@ public:
         bulk_semaphore& semaphore = words(page_class).pages;
         const simt::lane_mask group = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(&semaphore));
         const bool has = wait_together(semaphore, group, v_->pages(page_class), [&] { return add_chunk(page_class); });
-        std::uint32_t index = no_chunk;
-        for (simt::lane_mask left = simt::ballot(group, has); left != 0;) {
-            const int leader = simt::leader_of(left);
-            chunk_pages found{};
-            if (simt::lane_id() == leader) {
-                found = find_pages(page_class, static_cast<std::uint32_t>(simt::popcount(left)));
-            }
-            simt::sync(group);  // what the leader has acquired
-            const std::uint32_t chunk = simt::shuffle(group, found.chunk, leader);
-            const std::uint32_t count = simt::shuffle(group, found.count, leader);
-            if ((left >> simt::lane_id() & 1) != 0 && static_cast<std::uint32_t>(simt::rank_in(left)) < count) {
-                index = chunk;
-            }
-            left = simt::ballot(group, has && index == no_chunk);
-        }
+        std::uint32_t index = 0;
+        serve_together(
+            group, simt::ballot(group, has), [&](std::uint32_t lanes) { return find_pages(page_class, lanes); },
+            [&](std::uint64_t chunk, std::uint32_t) { index = static_cast<std::uint32_t>(chunk); });
         if (!has) {
             return nullptr;
         }
@@ -130,15 +119,9 @@ private:
         return true;
     }
 
-    static constexpr std::uint32_t no_chunk = 0xffffffffu;
-    /// Pages of a chunk that the caller has claimed.
-    struct chunk_pages {
-        std::uint32_t chunk;
-        std::uint32_t count;
-    };
     /// Returns a chunk of which the caller has claimed 1 to `most` pages; the semaphore has promised that these are
     /// free. If it finds none, another lane is moving a chunk from the queue or to it, and never waits for a page.
-    ORCHARD_FN chunk_pages find_pages(std::uint32_t page_class, std::uint32_t most) const {
+    ORCHARD_FN taken_together find_pages(std::uint32_t page_class, std::uint32_t most) const {
         auto& current = words(page_class).current;
         for (std::uint32_t nanoseconds = 100;; nanoseconds = nanoseconds < 2000 ? nanoseconds * 2 : nanoseconds) {
             // Acquire: what the lane knew that put the chunk there. Pairs with `list`.

@@ -31,12 +31,7 @@ std::uint32_t index_of(const world& w, simt::thread_position at) {
 
 void run_chunks(world& w) {
     heap_world heap(w, {.segments = 48, .committed_at_start = 6, .extent = 6});
-    std::uint32_t lanes = 0;
-    for (const auto& block : w.size.blocks) {
-        for (const int n : block) {
-            lanes += static_cast<std::uint32_t>(n);
-        }
-    }
+    const std::uint32_t lanes = lanes_of(w.size);
     std::vector<hand> hands(lanes);
     w.s.name_words(hands.data(), lanes * sizeof(hand), "hand", sizeof(hand));
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position at) {

@@ -4,7 +4,6 @@
 /// The free pages of a heap are exactly as many as the allocating lanes, in several places: every lane gets one,
 /// whichever lanes allocate together.
 
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -16,14 +15,6 @@ namespace {
 constexpr std::uint32_t large_page = 512 << 10;
 /// A slab has 292 such pages: five words of a bitmap, which a lane of a scan reads in two steps.
 constexpr std::uint32_t small_page = 7 << 10;
-
-std::uint32_t lanes_of(const scale& size) {
-    std::uint32_t n = 0;
-    for (const auto& block : size.blocks) {
-        n += static_cast<std::uint32_t>(std::accumulate(block.begin(), block.end(), 0));
-    }
-    return n;
-}
 
 /// One lane takes every page there is.
 bool take_all(world& w, heap_world& heap, std::uint32_t page_bytes, std::vector<void*>& held) {

@@ -101,15 +101,7 @@ const registrar kma_scenario{{"kma",
 const registrar enough{{"kma_enough",
                         "The same, in a superblock for each block that can be in use, and one more.",
                         {{{3, 2}, {3}}, 5},
-                        [](world& w) {
-                            std::uint32_t blocks = places_of_all + 1;
-                            for (const auto& warps : w.size.blocks) {
-                                for (const int lanes : warps) {
-                                    blocks += static_cast<std::uint32_t>(lanes);
-                                }
-                            }
-                            run_in(w, blocks, true);
-                        }}};
+                        [](world& w) { run_in(w, lanes_of(w.size) + places_of_all + 1, true); }}};
 
 }  // namespace
 }  // namespace orchard::explore

@@ -133,12 +133,7 @@ void check_sums(world& w, const tiny_instance& t) {
 template <ring::variant V>
 void run_variant(world& w) {
     const bool scarce = w.s.pick(2) != 0;
-    std::uint32_t lanes = 0;
-    for (const auto& block : w.size.blocks) {
-        for (const int n : block) {
-            lanes += static_cast<std::uint32_t>(n);
-        }
-    }
+    const std::uint32_t lanes = lanes_of(w.size);
     // Two blocks for each lane, each class as many; and queues.
     tiny_instance t(scarce ? 18 : 4 * lanes + 24, V, w.s.pick(3));
     w.s.name_words(t.headers.data(), t.headers.size() * sizeof(ring::chunk_header), "headers", 8);
@@ -197,12 +192,7 @@ void use_chunk(world& w, const tiny_instance& t) {
 /// and they go from queue to queue.
 template <ring::variant V>
 void run_queue(world& w) {
-    std::uint32_t lanes = 0;
-    for (const auto& block : w.size.blocks) {
-        for (const int n : block) {
-            lanes += static_cast<std::uint32_t>(n);
-        }
-    }
+    const std::uint32_t lanes = lanes_of(w.size);
     const std::uint32_t trail = w.s.pick(3);
     const std::uint32_t reserved = 2 * ((lanes + 3) / 4 + 2 + trail);
     tiny_instance t(reserved + 1 + w.s.pick(2), V, trail, 4, 2);
