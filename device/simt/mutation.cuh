@@ -63,6 +63,7 @@ namespace orchard::simt::mutation {
     X(spare_claim, "a group claims a page more than it has lanes")                                                     \
     X(lost_lease, "a group that acts as poller repeatedly never takes over the lease of a stopped poller")             \
     X(share_sum, "lanes that saw free pages each claim as many as their group lacks")                                  \
+    X(walk_claim, "a walk takes a page that another lane has claimed before it")                                       \
     X(entry_swap, "a slab is retired although its index of the table does not hold it yet")                            \
     X(maker_pages, "a group publishes a slab before it has claimed pages of it")                                       \
     X(note_age, "a note of a rejection counts as compared before it was compared")                                     \

@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The search for pages for lanes that found none at their hints. It has three stages:
+/// The search for pages for lanes that found none at their hints. Where only a few lanes of a group lack a page, each
+/// of them walks first (walk.cuh). The search of all others has three stages:
 ///
 /// 1. *Probing* (a collaborative random walk). Every lane looks at random words. A lane that sees enough pages for its
 ///    group claims them; otherwise the lanes that see pages share the claims.
@@ -17,6 +18,7 @@
 /// (share.cuh). All groups of a warp make their steps together, each in its own stage:
 ///
 ///     search_page                       until each lane has a page, or a reason
+///       walk                            walk.cuh: a lane by itself; ends most searches
 ///       plan                            groups whose stage is over (`left` = 0) choose the next one
 ///         read_head, next_stage
 ///       free_before_scans               blocks that the host freed, if a scan begins
@@ -33,9 +35,12 @@
 ///
 /// Source: M. Pham et al., ICS 2022, section 4 (collaborative random walk); reservations and shares are Orchard's own.
 
+#include <new>
+
 #include "device/hardened/guarded_block.cuh"
 #include "device/reclaim/host_frees.cuh"
 #include "device/small/search_steps.cuh"
+#include "device/small/walk.cuh"
 
 namespace orchard::device {
 
@@ -124,18 +129,6 @@ inline ORCHARD_FN bool page_search::is_late() {
     return (why != failure_reason::none || steps % 8 == 7) && device::is_late(opening);
 }
 
-/// Returns whether random probes say that the class has room, and halves the weight of old probes. A leader calls it
-/// alone. Cost: a load; a compare-and-swap if the sample is large. If the swap fails, a later search halves the sample.
-inline ORCHARD_FN bool page_search::is_roomy() {
-    const std::uint64_t word = head().sample.load<order::relaxed>();
-    const fill_sample sample = fill_sample::unpack(word);
-    if (sample.words >= fill_sample::max_words) {
-        std::uint64_t found = word;
-        head().sample.compare_exchange<order::relaxed>(found, fill_sample::pack(sample.words / 2, sample.free / 2));
-    }
-    return sample.is_roomy(s.pages);
-}
-
 /// Reads the head of the class's slab table: sets `entries` and `spread`, and returns the `facts` that `next_stage`
 /// needs. A leader calls it alone, so that a contended cache line is read once for a group. Cost: five independent
 /// loads; after a failure to get a slab, two more that are in flight together, unless the group will probe anyway.
@@ -154,8 +147,9 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
     // of a retired slab, which is allowed although the class has room: hints that lead to an empty place would make a
     // search each time.
     const bool opens = high_water >= position_of(spread);
+    const bool roomy = read_sample(opening.h, s.page_class).is_roomy(s.pages);
     return (known || !beyond ? facts::may_probe : 0) | (known ? facts::is_exhausted : 0) |
-           (is_roomy() && opens ? facts::has_room : 0);
+           (roomy && opens ? facts::has_room : 0);
 }
 
 /// Returns the stage that follows. Each lane calls it for itself; the arguments and the members that it reads are the
@@ -379,18 +373,41 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
 }
 
+/// Returns the address of a page that was found for a request of `bytes` bytes.
+inline ORCHARD_FN void* give_page(const heap_view& h, const found_page& page, std::uint32_t page_class,
+                                  std::uint64_t bytes) {
+    char* const p = h.address(page.segment) + std::uint64_t{page.page} * class_bytes(page_class);
+    if (h.instrumented != 0) {
+        instrument_block(h, p, class_bytes(page_class), bytes);
+    }
+    return p;
+}
+
+/// Ends a walk that has found a page: returns its address, after it has created a slab ahead of need if the class is
+/// nearly full. Walks find a last free page sooner or later, and would otherwise keep the class as it is. Each lane
+/// calls it for itself.
+ORCHARD_INLINE void* end_walk(const heap_view& h, const page_walk& w) {
+    void* const p = give_page(h, w.mine, w.page_class, w.bytes);
+    if (w.tight) {
+        grow_ahead(h, w.page_class, h.state->slabs[w.page_class].spread.load<order::relaxed>());
+    }
+    return p;
+}
+
+/// The memory of a walk, and then of the search behind it: the stack is reserved for each thread that the GPU can hold.
+union walk_or_search {
+    page_walk walk;
+    page_search search;
+    ORCHARD_FN walk_or_search() {}
+};
+
 /// Ends the search. Returns the lane's page, or null after recording the reason. Each lane calls it for itself.
 inline ORCHARD_NOINLINE void* page_search::finish() {
     if (is_leader(s.group)) {
-        opening.h.add(counter::searches, 1);
         opening.h.add(counter::probes, steps);
     }
     if (!s.lacks()) {
-        char* const p = opening.h.address(s.mine.segment) + std::uint64_t{s.mine.page} * class_bytes(s.page_class);
-        if (opening.h.instrumented != 0) {
-            instrument_block(opening.h, p, class_bytes(s.page_class), bytes);
-        }
-        return p;
+        return give_page(opening.h, s.mine, s.page_class, bytes);
     }
     record_no_page(opening.h, why, bytes, s.page_class);
     return nullptr;
@@ -415,7 +432,7 @@ inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
 
 /// Returns a page for the calling lane, or null, whose reason is recorded. All lanes of `here` call it, converged;
 /// `group` are those that ask the same heap for the same class. Waits, until the deadline, for slabs that are being
-/// created. Cost: four to six dependent memory accesses for each step; usually one or two steps.
+/// created. Cost: a walk; then four to six dependent memory accesses for each step, usually one or two steps.
 ///
 /// Errors, as recorded: those of `acquire` (out of memory, commit_failed, commit_blocked, closing);
 /// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a
@@ -425,7 +442,23 @@ inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
 /// @param hint_segment  the segment of the slab at the hint; no segment of the heap if there was none
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
                                           std::uint64_t bytes, std::uint32_t hint_segment) {
-    page_search p(h, here, group, page_class, bytes, hint_segment);
+    if (is_leader(group)) {
+        h.add(counter::searches, 1);
+    }
+    walk_or_search memory;
+    page_walk& w = *::new (&memory.walk) page_walk{here, group, page_class, bytes, hint_segment};
+    if (simt::popcount(group) <= max_walkers) {
+        walk(h, w);
+        w.segment = hint_claim::nothing;  // a search need not look there again
+    }
+    const bool found = w.mine.page != found_page::none;
+    w.here = simt::ballot(w.here, !found);
+    if (found) {
+        return end_walk(h, w);
+    }
+    const bool tight = w.tight;
+    page_search& p = *::new (&memory.search) page_search(h, w.here, w.group & w.here, w.page_class, w.bytes, w.segment);
+    p.tight = tight;
     ORCHARD_NO_UNROLL
     for (;;) {
         if (p.plan()) {

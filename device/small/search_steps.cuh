@@ -129,7 +129,6 @@ struct page_search {
     ORCHARD_FN bool plan();
     ORCHARD_FN search_stage next_stage(std::uint32_t known);
     ORCHARD_FN bool is_late();
-    ORCHARD_FN bool is_roomy();
     ORCHARD_FN std::uint32_t read_head();
     ORCHARD_FN bool begin();
     ORCHARD_FN void begin_stages();

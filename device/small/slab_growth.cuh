@@ -50,9 +50,21 @@ inline ORCHARD_FN std::uint32_t reserve_index(const heap_view& h, std::uint32_t 
     return found;
 }
 
-/// Returns whether the class should get a slab ahead of need: if random probes say that it is nearly full. It then
-/// begins a new sample, so that the next slab needs new probes. One lane calls it alone. Of several groups that see the
-/// same sample, the compare-and-swap lets one grow the class.
+/// Reads the sample of the class, and halves the weight of old probes. One lane calls it alone. Cost: a load; a
+/// compare-and-swap if the sample is large. If the swap fails, a later search halves the sample.
+inline ORCHARD_FN fill_sample read_sample(const heap_view& h, std::uint32_t page_class) {
+    auto& word = h.state->slabs[page_class].sample;
+    std::uint64_t found = word.load<order::relaxed>();
+    const fill_sample sample = fill_sample::unpack(found);
+    if (sample.words >= fill_sample::max_words) {
+        word.compare_exchange<order::relaxed>(found, fill_sample::pack(sample.words / 2, sample.free / 2));
+    }
+    return sample;
+}
+
+/// Returns whether the caller shall create a slab of the class ahead of need, since random probes say that the class is
+/// nearly full. A new sample then begins, so that the next slab needs new probes. One lane calls it alone. Of several
+/// groups that see the same sample, the compare-and-swap lets one grow the class.
 ORCHARD_INLINE bool begin_growing_ahead(const heap_view& h, std::uint32_t page_class) {
     auto& word = h.state->slabs[page_class].sample;
     std::uint64_t sample = word.load<order::relaxed>();
@@ -65,14 +77,23 @@ inline ORCHARD_NOINLINE void clear_alone(const heap_view& h, std::uint32_t page_
     clear_new_words(h, lane_mask{1} << simt::lane_id(), page_class, to_underlying(run.first));
 }
 
-/// Creates a slab at `index` ahead of need, if the segment cache can spare a segment: at least a quarter of the target
-/// must remain. One lane calls it alone. It never waits for the host. Cost if nothing is to be done: up to three loads.
-/// `index` is `spread`, the first index behind all slabs. It is reserved after all checks, because other groups that
-/// need the index wait for it from then on.
+/// Creates a slab at `index` ahead of need if the class is nearly full and the segment cache can spare a segment: at
+/// least a quarter of the target must remain; else asks for more segments, for the next call. One lane calls it alone.
+/// It never waits for the host. Cost if nothing is to be done: up to four loads. `index` is `spread`, the first index
+/// behind all slabs. It is reserved after all checks, because other groups that need the index wait for it from then
+/// on.
 inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_class, std::uint32_t index) {
-    if (index >= h.max_slabs || cache_level(h) * 4 <= h.cache_target ||
-        h.table(page_class)[index].load<order::relaxed>() != 0 || !begin_growing_ahead(h, page_class) ||
-        reserve_index(h, page_class, index) != 0) {
+    if (index >= h.max_slabs || h.table(page_class)[index].load<order::relaxed>() != 0 ||
+        !read_sample(h, page_class).is_tight(class_pages(page_class))) {
+        return;
+    }
+    if (cache_level(h) * 4 <= h.cache_target) {
+        if (known_lack(h, 0) == failure_reason::none) {
+            refill_cache(h, lane_mask{1} << simt::lane_id());
+        }
+        return;
+    }
+    if (!begin_growing_ahead(h, page_class) || reserve_index(h, page_class, index) != 0) {
         return;
     }
     const lane_mask alone = lane_mask{1} << simt::lane_id();

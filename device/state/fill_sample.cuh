@@ -28,7 +28,7 @@ namespace orchard::device {
 /// are tight.
 struct fill_sample {
     static constexpr std::uint32_t least_words = 128;  ///< a smaller sample decides nothing
-    static constexpr std::uint32_t max_words = 512;    ///< a larger sample is halved (`page_search::is_roomy`)
+    static constexpr std::uint32_t max_words = 512;    ///< a larger sample is halved (`halve_sample`)
 
     std::uint32_t words;  ///< bitmap words that were probed
     std::uint32_t free;   ///< free pages in them
@@ -39,12 +39,16 @@ struct fill_sample {
     static ORCHARD_INLINE fill_sample unpack(std::uint64_t word) {
         return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
     }
+    /// Returns whether more than a ninth of `pages` pages are free.
+    [[nodiscard]] static ORCHARD_INLINE bool are_many(std::uint32_t free, std::uint32_t pages) {
+        return free * 9 > pages;
+    }
     /// Returns whether the sample says that more than a ninth of the class's pages are free: a search then looks at
     /// more words before it opens a slab. A small sample is neither roomy nor tight.
     /// @param pages  the number of pages of a slab
     [[nodiscard]] ORCHARD_INLINE bool is_roomy(std::uint32_t pages) const {
         const std::uint32_t each = pages < 64 ? pages : 64;
-        return words >= least_words && free * 9 > words * each;
+        return words >= least_words && are_many(free, words * each);
     }
     /// Returns whether the sample is large enough and says that at most a ninth of the pages are free: a search then
     /// may open a slab ahead of need (`grow_ahead`).

@@ -35,6 +35,7 @@ struct settings {
     int repeats = 20;              ///< measured launches a row; benchmarks add launches as a warm-up
     bool quick = false;            ///< small sizes, to test the benchmark itself
     std::uint64_t operations = 0;  ///< for benchmarks that count allocations; 0: the benchmark's default
+    bool large = false;            ///< of `soak`: blocks of 512 KiB to 4 MiB alone
     int seconds = 0;               ///< for benchmarks that run for a time; 0: the benchmark's default
     std::string from;              ///< of `replay`: the trace's file
 };

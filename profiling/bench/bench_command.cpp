@@ -126,6 +126,9 @@ command_line::subcommand bench_command() {
                 "--operations", a->values.operations,
                 "soak, storm: allocations in all; soak, 0: 10,000,000,000 on CUDA, 1,000,000 on the emulated device; "
                 "graph: logarithm of the vertices, up to 27; 0: 22 on CUDA, 9 on the emulated device");
+            app.add_flag(
+                "--large", a->values.large,
+                "soak: blocks of 512 KiB to 4 MiB alone; with --cached-segments 0 the host grants each of them");
             app.add_option(
                    "--seconds", a->values.seconds,
                    "storm: for how long at most (1 to 86,400); 10 unless given, 600 with --operations or --quick")

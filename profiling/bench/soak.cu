@@ -57,14 +57,21 @@ private:
     absl::Time told_ = absl::Now();
 };
 
-/// Returns the plan of a device; --operations and --quick change the number of allocations.
+/// Returns the plan of a device; --operations and --quick change the number of allocations, --large the blocks.
 plan plan_of(const settings& s) {
     const bool cuda = s.device == simt::device_kind::cuda;
     plan p;
     // On CUDA as many threads as an H200 runs at once (132 SMs of 2,048 threads).
     p.threads = cuda ? 270'336 : 256;
+    if (s.large) {
+        // Some 12 GiB on CUDA, 96 MiB on the emulated device.
+        p.threads = cuda ? 4'096 : 32;
+        p.slots_each = 4;
+        p.sizes = {.larger_one_in = 0, .chunk_one_in = 1};
+    }
     p.allocations = s.operations != 0 ? s.operations
                     : s.quick         ? (cuda ? 20'000'000 : 20'000)
+                    : s.large         ? (cuda ? 100'000'000 : 100'000)
                                       : (cuda ? 10'000'000'000 : 1'000'000);
     // A kernel ends at the latest when each of its threads has waited for the service once in vain.
     p.deadline = std::max(p.deadline, 4 * s.heap.request_timeout);

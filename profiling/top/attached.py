@@ -6,7 +6,7 @@ top` at 10 Hz attached.
 
 usage: profiling/top/attached.py [--program build/release/orchard] [--turns N] [--seconds S] [-- HEAP OPTIONS]
 
-Two runs: bound by the mailbox (--cached-segments 0: every segment is asked for from the host), and bound by pages. Prints
+Two runs: bound by the mailbox (blocks of 512 KiB to 4 MiB, each of which the host grants), and bound by pages. Prints
 the rate of each run, in allocations a microsecond of kernel time, to standard error, and then the medians, and the
 medians of the ratios of each turn with their quartiles. Exit code: 0, or 1 if a program failed.
 """
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 
-RUNS = {"mailbox": ["--cached-segments", "0"], "pages": []}
+RUNS = {"mailbox": ["--large", "--cached-segments", "0"], "pages": []}
 WAYS = ("no page", "page", "attached")
 
 
@@ -44,7 +44,7 @@ def attach(program, pid, stop):
 
 
 def soak(options, way, run, operations):
-    """One run of the benchmark; returns allocations a microsecond."""
+    """One run of the benchmark; returns allocations a microsecond, 0 if filling the tables took all operations."""
     command = [options.program, "bench", "soak", "--operations", str(operations), "--json", "-",
                *RUNS[run], *options.heap, *([] if way == "no page" else ["--live-page"])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -89,8 +89,11 @@ def main():
     options = parser.parse_args()
     print("| run | " + " | ".join(WAYS) + " | page / no page | attached / page |\n|---|" + "---:|" * 5)
     for run in RUNS:
-        # As many allocations as take that long, by the rate of a short run.
-        operations = min(10**10, int(soak(options, "no page", run, 2_000_000) * options.seconds * 1e6))
+        # As many allocations as take that long, by the rate of the first short run that does more than fill its tables.
+        operations = 200_000
+        while (rate := soak(options, "no page", run, operations)) == 0:
+            operations *= 4
+        operations = max(operations, min(10**10, int(rate * options.seconds * 1e6)))
         rates = {way: [] for way in WAYS}
         for turn in range(options.turns):
             for way in WAYS[turn % 3:] + WAYS[:turn % 3]:
