@@ -7,6 +7,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+#include "uvm/memory/memory_driver.hpp"
+
 namespace orchard::bench {
 namespace {
 
@@ -28,6 +31,29 @@ registrar::registrar(benchmark b) {
 }
 
 const std::vector<benchmark>& all() { return registry(); }
+
+absl::Status check_managed(const settings& s, std::uint64_t bytes) {
+    if (s.heap.managed_limit != 0 && bytes > s.heap.managed_limit) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "this benchmark takes %d bytes of managed memory, more than managed_limit, which is %d; raise "
+            "the limit if nothing else uses the GPU",
+            bytes, s.heap.managed_limit));
+    }
+    if (s.device != simt::device_kind::cuda || s.heap.allow_oversubscription) {
+        return absl::OkStatus();
+    }
+    const auto now = cuda_device_memory();
+    if (!now.ok()) {
+        return now.status();
+    }
+    if (bytes > now->free / 10 * 9) {
+        return absl::ResourceExhaustedError(absl::StrFormat(
+            "this benchmark takes %d bytes of managed memory, more than nine tenths of the %d of %d bytes "
+            "that the device has free; set the option allow_oversubscription if nothing else uses the GPU",
+            bytes, now->free, now->total));
+    }
+    return absl::OkStatus();
+}
 
 double median(std::vector<double> values) {
     // Not a full sort, because only one element is wanted: linear time.

@@ -51,6 +51,11 @@ std::uint64_t threads_within_limit(const options& values, std::uint64_t count, N
     return count;
 }
 
+/// Returns OK if a benchmark may take `bytes` of managed memory outside a heap, by the rules of managed heaps. Errors:
+/// InvalidArgument above `managed_limit`; ResourceExhausted, unless `allow_oversubscription`, above nine tenths of what
+/// the GPU has free; the driver's own.
+absl::Status check_managed(const settings& s, std::uint64_t bytes);
+
 /// A benchmark: returns its rows, an array of flat objects. Errors: the reason why it could not be measured.
 struct benchmark {
     std::string name;  ///< the word after `orchard bench`

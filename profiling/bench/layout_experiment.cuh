@@ -94,6 +94,9 @@ public:
             return memory.status();
         }
         const std::uint64_t all = threads_ * count_ * sizeof(element);
+        if (auto s = check_managed(s_, all); !s.ok()) {
+            return s;
+        }
         const auto base = (*memory)->allocate(all);
         if (!base.ok()) {
             return base.status();

@@ -16,6 +16,8 @@
 ///     commit 64 MiB while warps wait  us: the driver's calls while all warps wait for a response; us_alone: the same
 ///                                     on an idle GPU. Reads of host memory by waiting warps can delay commits
 ///
+/// The mailbox and the words of the echo lie in memory of the kind that the option `mailbox_memory` names.
+///
 ///     us                 the kernel's time by CUDA events (commits: by the host's clock); us_per_round: by the rounds
 ///     requests_per_poll  requests that the service found in a poll that found any
 ///     empty_polls        polls without a request, for each one with requests
@@ -34,6 +36,7 @@
 #include "profiling/bench/virtual_memory.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/heap/heap_memory.hpp"
 #include "uvm/memory/backing.hpp"
 
 namespace orchard::bench {
@@ -180,6 +183,7 @@ constexpr std::uint32_t million = 1u << 20;
 
 /// One mailbox with its service and thread, and the data that kernels need of it. No heap: only the layers under it.
 struct rig {
+    std::vector<host_resident_memory> managed;  ///< outlives the service, which reads it
     std::unique_ptr<address_space> memory;
     std::unique_ptr<growth> grower;
     std::unique_ptr<segment_service> service;
@@ -202,7 +206,7 @@ struct rig {
         const auto slots = static_cast<std::uint32_t>(s.heap.mailbox_slots);
         // Tags of 8 bits, and as many pollers as a heap has with so many slots.
         const mailbox::shape shape{slots, 8, mailbox::pollers_for(slots)};
-        auto host = r.memory->allocate_host_visible(mailbox::host_part::bytes(shape));
+        auto host = r.allocate_shared(s, mailbox::host_part::bytes(shape));
         auto device = r.memory->allocate_metadata(mailbox::device_part::bytes(shape));
         auto answered = device_array<simt::device_word<std::uint64_t>>::create(r.on, 1);
         if (!host.ok() || !device.ok() || !answered.ok()) {
@@ -216,6 +220,21 @@ struct rig {
         r.service = std::make_unique<segment_service>(mailbox_server(r.box.host, shape), *r.grower);
         return r;
     }
+    /// Returns zero-filled memory that the host and kernels share, of the kind that the option `mailbox_memory` names.
+    /// Errors: those of the backing, and of `make_managed_mailbox`.
+    absl::StatusOr<void*> allocate_shared(const settings& s, std::size_t bytes) {
+        if (s.heap.mailbox_memory == mailbox_memory_option::pinned) {
+            return memory->allocate_host_visible(bytes);
+        }
+        auto made = make_managed_mailbox(on.kind, bytes);
+        if (!made.ok()) {
+            return made.status();
+        }
+        managed.push_back(*std::move(made));
+        return managed.back().at;
+    }
+    /// Returns the kind of memory that the mailbox lies in.
+    [[nodiscard]] const char* memory_kind() const { return managed.empty() ? "pinned" : "managed"; }
     void start(const settings& s) {
         thread = std::make_unique<service_thread>(*service, s.heap.service_core, absl::Seconds(1));
     }
@@ -350,7 +369,7 @@ absl::StatusOr<std::vector<double>> time_echo(const settings& s, std::uint32_t w
         }
         // Two arrays, the second on another page.
         const std::size_t apart = (words * sizeof(std::uint64_t) + 4095) / 4096 * 4096;
-        auto host = r->memory->allocate_host_visible(2 * apart);
+        auto host = r->allocate_shared(s, 2 * apart);
         if (!host.ok()) {
             return host.status();
         }
@@ -501,6 +520,9 @@ absl::StatusOr<ordered_json> run_mailbox(const settings& s) {
             return mapping.status();
         }
         rows.push_back(*std::move(mapping));
+    }
+    for (ordered_json& row : rows) {
+        row["mailbox_memory"] = idle->memory_kind();
     }
     return rows;
 }

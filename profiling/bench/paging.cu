@@ -94,8 +94,11 @@ class paging_run {
 public:
     explicit paging_run(const settings& s) : s_{s} { on_.kind = s.device; }
 
-    /// Allocates the memory. Errors: the driver's own.
+    /// Allocates the memory. Errors: those of `check_managed`; the driver's own.
     absl::Status prepare() {
+        if (auto s = check_managed(s_, all_bytes); !s.ok()) {
+            return s;
+        }
         auto memory = make_cuda_managed_memory();
         if (!memory.ok()) {
             return memory.status();

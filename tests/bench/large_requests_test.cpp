@@ -20,8 +20,8 @@ using testing::ElementsAre;
 
 /// Returns all rows of a benchmark whose blocks are stamped, after checking that no thread got null and no block was
 /// overwritten.
-ordered_json rows_without_fault(std::string_view name) {
-    auto rows = run_quickly(name);
+ordered_json rows_without_fault(std::string_view name, const options& values = {}) {
+    auto rows = run_quickly(name, values);
     EXPECT_TRUE(rows.ok()) << rows.status();
     if (!rows.ok()) {
         return ordered_json::array();
@@ -49,6 +49,15 @@ TEST(bench_sizes, every_size_in_every_layout) {
     for (const auto& row : rows) {
         // Cold means that the memory came from the host.
         EXPECT_GT(row["host_requests"], 0) << row;
+    }
+}
+
+TEST(bench_sizes, iterations_and_scaling_in_managed_memory) {
+    options managed;
+    managed.backing = backing_option::managed;
+    managed.managed_limit = 1 << 30;
+    for (const char* name : {"sizes", "iterations", "scaling"}) {
+        EXPECT_GT(rows_without_fault(name, managed).size(), 0u) << name;
     }
 }
 

@@ -65,6 +65,19 @@ TEST(bench_ranges, has_every_size_layout_and_pattern) {
     }
 }
 
+TEST(bench_managed, is_refused_above_the_limit) {
+    settings s;
+    EXPECT_TRUE(check_managed(s, 1 << 20).ok()) << "no limit";
+    s.heap.managed_limit = 1 << 20;
+    EXPECT_TRUE(check_managed(s, 1 << 20).ok());
+    const absl::Status above = check_managed(s, (1 << 20) + 1);
+    EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(above.message(), testing::HasSubstr("1048577 bytes of managed memory, more than managed_limit"));
+    options small;
+    small.managed_limit = 1 << 20;
+    EXPECT_EQ(run_quickly("managed", small).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(bench_paging, is_refused_where_no_driver_pages) {
     const auto rows = run_quickly("paging");
     EXPECT_TRUE(absl::IsFailedPrecondition(rows.status())) << rows.status();

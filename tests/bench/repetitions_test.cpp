@@ -114,6 +114,13 @@ TEST(bench_repetitions, of_requests_to_the_host) {
     expect_repetitions(*mailbox, "", 4, "us", "an echo alone");
     expect_repetitions(*mailbox, "", 4, "us", "from the segment cache");
     expect_repetitions(*mailbox, "", 2, "us", "an empty kernel");
+    EXPECT_EQ(mailbox->front()["mailbox_memory"], "pinned");
+    options managed;
+    managed.mailbox_memory = mailbox_memory_option::managed;
+    const auto in_managed = run_quickly("mailbox", managed);
+    ASSERT_TRUE(in_managed.ok()) << in_managed.status();
+    EXPECT_EQ(in_managed->size(), mailbox->size());
+    EXPECT_EQ(in_managed->front()["mailbox_memory"], "managed");
     const auto chunks = run_quickly("chunks");
     ASSERT_TRUE(chunks.ok()) << chunks.status();
     expect_repetitions(*chunks, "", 2);

@@ -9,9 +9,10 @@
 
 namespace orchard::bench {
 
-/// The rows of a benchmark of the program, small, on the emulated device.
-inline absl::StatusOr<nlohmann::ordered_json> run_quickly(std::string_view name) {
+/// The rows of a benchmark of the program, small, on the emulated device; its heaps have `values`.
+inline absl::StatusOr<nlohmann::ordered_json> run_quickly(std::string_view name, const options& values = {}) {
     settings s;
+    s.heap = values;
     s.quick = true;
     s.repeats = 2;
     s.heap.emulated_workers = 2;

@@ -14,30 +14,15 @@
 #include "runtime/cli/command_line.hpp"
 #include "runtime/cli/json_output.hpp"
 #include "tests/options/clean_environment.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::command_line {
 namespace {
 
 using nlohmann::ordered_json;
 using testing::HasSubstr;
-
-struct outcome {
-    int code;
-    std::string out;
-    std::string err;
-};
-
-outcome run_with(const std::vector<std::string>& arguments, std::string_view commit = "unknown") {
-    std::vector<const char*> argv = {"orchard"};
-    for (const std::string& argument : arguments) {
-        argv.push_back(argument.c_str());
-    }
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const int code = run(static_cast<int>(argv.size()), argv.data(), commit);
-    std::string out = testing::internal::GetCapturedStdout();
-    return {code, std::move(out), testing::internal::GetCapturedStderr()};
-}
+using testing_support::outcome;
+using testing_support::run_with;
 
 /// A subcommand that has results: a small run of it, and a member of its document.
 struct one_command {

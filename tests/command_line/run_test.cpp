@@ -14,12 +14,15 @@
 #include "runtime/machine/machine_info.hpp"
 #include "runtime/nvtx/domain.hpp"
 #include "tests/options/clean_environment.hpp"
+#include "tests/support/run_command.hpp"
 
 namespace orchard::command_line {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing_support::outcome;
+using testing_support::run_with;
 
 // A subcommand with all kinds of arguments.
 struct probe_arguments {
@@ -43,26 +46,8 @@ const registrar probe_registrar{{"probe", "Takes part in the tests", "Tests",
                                  }}};
 const registrar bare_registrar{{.name = "bare", .help = "Takes nothing", .declare = {}, .run = [] { return 7; }}};
 
-struct outcome {
-    int code;
-    std::string out;
-    std::string err;
-};
-
 class command_line_run : public testing::Test {
 protected:
-    static outcome run_with(const std::vector<std::string>& arguments) {
-        std::vector<const char*> argv = {"orchard"};
-        for (const std::string& argument : arguments) {
-            argv.push_back(argument.c_str());
-        }
-        testing::internal::CaptureStdout();
-        testing::internal::CaptureStderr();
-        const int code = run(static_cast<int>(argv.size()), argv.data());
-        outcome result{code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-        return result;
-    }
-
     /// Bad input: exit code 2, nothing on standard output, and just this line on standard error.
     static void expect_refused(const std::vector<std::string>& arguments, const std::string& line) {
         const outcome result = run_with(arguments);

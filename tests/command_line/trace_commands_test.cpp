@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+
+// `orchard replay`, `orchard bench replay` and `orchard trace convert` as commands: exit codes and messages.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <checkout.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/run_command.hpp"
+#include "tests/trace/trace_file.hpp"
+
+namespace orchard::command_line {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::outcome;
+using testing_support::run_with;
+
+/// A complete trace of a small walk.
+const std::string walk = ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk";
+
+TEST(replay_command, passes_where_there_is_memory) {
+    const outcome result = run_with({"replay", walk, "--device", "emulated"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("failed: 0 in the record, 0 in the replay"));
+}
+
+TEST(replay_command, fails_where_a_request_fails_that_the_record_served) {
+    const outcome result = run_with({"replay", walk, "--device", "emulated", "--capacity", "4MiB"});
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("failed: 0 in the record, "));
+    EXPECT_THAT(result.out, testing::Not(HasSubstr("failed: 0 in the record, 0 in the replay")));
+}
+
+TEST(replay_command, names_what_cannot_be_replayed) {
+    const test::trace_file cut;
+    {
+        std::ifstream whole(walk, std::ios::binary);
+        std::string bytes{std::istreambuf_iterator<char>(whole), {}};
+        bytes.resize(bytes.size() / 2);
+        std::ofstream(cut.path(), std::ios::binary) << bytes;
+    }
+    const outcome half = run_with({"replay", cut.path(), "--device", "emulated"});
+    EXPECT_EQ(half.code, 2);
+    EXPECT_THAT(half.err, HasSubstr(cut.path() + ": at byte "));
+    const test::trace_file sampled;
+    EXPECT_EQ(run_with({"walk", "--rmat", "6", "--device", "emulated", "--quiet", "--trace", sampled.path(),
+                        "--trace-mode", "sampled"})
+                  .code,
+              0);
+    const outcome result = run_with({"replay", sampled.path(), "--device", "emulated"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("it is sampled and has no blocks"));
+}
+
+TEST(replay_command, is_a_benchmark_too) {
+    const outcome result =
+        run_with({"bench", "replay", "--from", walk, "--device", "emulated", "--repeats", "2", "--json", "-"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_FALSE(nlohmann::json::parse(result.out).at("rows").empty());
+}
+
+TEST(trace_command, converts_to_each_format) {
+    for (const char* const format : {"rmm", "perfetto", "pytorch"}) {
+        const test::trace_file to;
+        const outcome result = run_with({"trace", "convert", walk, "--to", format, "-o", to.path()});
+        EXPECT_EQ(result.code, 0) << format << ": " << result.err;
+        EXPECT_GT(std::filesystem::file_size(to.path()), 1000u) << format;
+    }
+    const test::trace_file to;
+    const outcome unknown = run_with({"trace", "convert", walk, "--to", "svg", "-o", to.path()});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("svg"));
+}
+
+}  // namespace
+}  // namespace orchard::command_line
