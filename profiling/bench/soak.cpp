@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Arithmetic of the soak on the host: rates, the length of launches, descriptions of errors, and the watchdog.
+/// Arithmetic of the soak on the host: rates, the length of launches, descriptions of errors.
 
 #include "profiling/bench/soak.hpp"
 
@@ -70,24 +70,6 @@ absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t e
     return found == expected ? absl::OkStatus()
                              : absl::InternalError(absl::StrFormat("at the end the heap says %d %s, expected %d", found,
                                                                    what, expected));
-}
-
-watchdog::watchdog(absl::Duration deadline, std::function<void()> stuck)
-    : thread_{[this, deadline, stuck = std::move(stuck)] {
-          std::unique_lock lock(mutex_);
-          // Woken early by the destructor alone.
-          if (!changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline), [this] { return done_; })) {
-              stuck();
-          }
-      }} {}
-
-watchdog::~watchdog() {
-    {
-        const std::lock_guard lock(mutex_);
-        done_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
 }
 
 }  // namespace orchard::bench::soak

@@ -5,13 +5,10 @@
 /// The plans and counts of `orchard bench soak`, without kernels: arithmetic and checks on the host that tests can call
 /// without a heap. `orchard bench storm` uses them, too.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,21 +66,5 @@ absl::Status status_of(const counts& c, const mismatch& first);
 
 /// Returns OK, or Internal if a count of the heap at the end differs from `expected`.
 absl::Status expect_count(const char* what, std::uint64_t found, std::uint64_t expected);
-
-/// Calls `stuck` once, from a thread of its own, unless it is destroyed before `deadline` has passed. The destructor
-/// waits for a call that has begun.
-class watchdog {
-public:
-    watchdog(absl::Duration deadline, std::function<void()> stuck);
-    watchdog(const watchdog&) = delete;
-    watchdog& operator=(const watchdog&) = delete;
-    ~watchdog();
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool done_ = false;   ///< under `mutex_`: the destructor has been called
-    std::thread thread_;  ///< last, since it uses the other members
-};
 
 }  // namespace orchard::bench::soak

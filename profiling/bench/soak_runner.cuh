@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "profiling/bench/soak.hpp"
+#include "profiling/bench/watchdog.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/launch_status.hpp"
 

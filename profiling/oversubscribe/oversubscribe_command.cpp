@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
@@ -144,7 +145,14 @@ absl::Status run_command(arguments& a) {
             << "warning: --allow-oversubscription lets the UVM driver run out of GPU memory. Other programs on this "
                "GPU can become slow or fail, and it has happened that a GPU hung until it was reset. Kernels end "
                "after "
-            << a.what.kernel_seconds << " s\n";
+            << a.what.kernel_seconds << " s, and the program where a run takes longer than "
+            << absl::FormatDuration(a.what.managed_patience) << "\n";
+        a.what.stuck = [] {
+            std::cerr << "orchard oversubscribe: a run over managed memory does not end; the program ends, so that the "
+                         "driver ends its kernel. The rows before it are in the file of --json, and --resume goes on "
+                         "with them\n";
+            std::_Exit(1);
+        };
     }
     out->text() << header;
     status = run(

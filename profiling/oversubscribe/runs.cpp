@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "profiling/bench/watchdog.hpp"
 #include "profiling/oversubscribe/measure.hpp"
 #include "runtime/cli/program_heap.hpp"
 
@@ -105,6 +107,10 @@ std::vector<row_subject> subjects_of(const plan& p) {
 absl::StatusOr<row> make_row(heaps& all, const plan& p, const row_subject& of) {
     if (of.by == way::managed && !p.measures_managed) {
         return model_row(p, of);
+    }
+    std::optional<bench::watchdog> dog;
+    if (of.by == way::managed) {
+        dog.emplace(p.managed_patience, p.stuck);
     }
     const auto in = all.of(of.by, of.bytes);
     if (!in.ok()) {

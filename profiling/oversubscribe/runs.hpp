@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "device/simt/launch.cuh"
 #include "profiling/apps/app.hpp"
 #include "profiling/oversubscribe/patterns.cuh"
@@ -53,6 +54,10 @@ struct plan {
     std::uint64_t part = 8ull << 30;  ///< most bytes that a pass of sequential reads
     double kernel_seconds = 5;        ///< after which the threads of a kernel end: such a row says so
     bool measures_managed = false;    ///< `allow_oversubscription`: runs the UVM driver beyond the GPU's memory
+    /// Called once, from another thread, if such a run takes longer than `managed_patience`. A thread that waits for a
+    /// page does not see the limit of its kernel, so that the process has to end to end it.
+    std::function<void()> stuck = [] {};
+    absl::Duration managed_patience = absl::Minutes(10);
 };
 
 using row = nlohmann::ordered_json;

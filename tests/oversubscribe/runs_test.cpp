@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -124,6 +126,23 @@ TEST(oversubscribe, threads_end_at_the_limit_of_a_kernel) {
         ASSERT_EQ(rows.size(), 1u);
         EXPECT_GT(rows[0]["late_threads"], 0);
     }
+}
+
+TEST(oversubscribe, a_run_over_managed_memory_that_does_not_end_is_noticed) {
+    plan p = small();
+    p.ways = {way::managed};
+    p.data = {0.5};
+    p.passes = 300;
+    p.heap.allow_oversubscription = p.measures_managed = true;
+    std::atomic<int> calls = 0;
+    p.stuck = [&] { ++calls; };
+    const auto rows = rows_of(p);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(axes(rows[0]), "random linear 0.5 managed emulated");
+    EXPECT_EQ(calls, 0) << "it has ended in time";
+    p.managed_patience = absl::ZeroDuration();
+    rows_of(p);
+    EXPECT_EQ(calls, 1);
 }
 
 TEST(oversubscribe, an_error_of_the_file_ends_the_runs) {
