@@ -18,7 +18,7 @@
 /// Lanes that lack pages of one class in great number do not walk: they reserve pages, so that the class gets as many
 /// slabs as its warps have hints.
 ///
-/// Source: M. Pham et al., ICS 2022, RW-BM; the word of the sector is Orchard's own.
+/// Source: M. Pham et al., ICS 2022, RW-BM; that a look is one sector of memory is Orchard's own.
 
 #include "device/small/hint.cuh"
 #include "device/state/fill_sample.cuh"
