@@ -20,9 +20,9 @@ namespace orchard::command_line {
 namespace {
 
 using nlohmann::ordered_json;
+using test::outcome;
+using test::run_with;
 using testing::HasSubstr;
-using testing_support::outcome;
-using testing_support::run_with;
 
 /// A subcommand that has results: a small run of it, and a member of its document.
 struct one_command {

@@ -19,10 +19,10 @@
 namespace orchard::command_line {
 namespace {
 
+using test::outcome;
+using test::run_with;
 using testing::HasSubstr;
 using testing::StartsWith;
-using testing_support::outcome;
-using testing_support::run_with;
 
 // A subcommand with all kinds of arguments.
 struct probe_arguments {

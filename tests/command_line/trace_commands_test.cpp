@@ -19,9 +19,9 @@
 namespace orchard::command_line {
 namespace {
 
+using test::outcome;
+using test::run_with;
 using testing::HasSubstr;
-using testing_support::outcome;
-using testing_support::run_with;
 
 /// A complete trace of a small walk.
 const std::string walk = ORCHARD_SOURCE_DIR "/tests/fuzz/corpus/event_trace/walk";
