@@ -149,7 +149,11 @@ absl::Status convert(const trace_arguments& a, const std::string& path) {
     const std::map<std::string, trace_target> targets{
         {"rmm", trace_target::rmm}, {"perfetto", trace_target::perfetto}, {"pytorch", trace_target::pytorch}};
     const auto to = targets.find(a.to);
-    if (to == targets.end() || a.output.empty()) {
+    if (!a.to.empty() && to == targets.end()) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "trace convert: there is no format '%s'; choose rmm, perfetto or pytorch", absl::CEscape(a.to)));
+    }
+    if (a.to.empty() || a.output.empty()) {
         return absl::InvalidArgumentError("trace convert: give --to rmm, perfetto or pytorch, and the file by -o FILE");
     }
     // Once for the header and the names, which the footer has, and to be sure that all is right before anything is
@@ -201,6 +205,7 @@ command_line::subcommand trace_command() {
     const auto a = std::make_shared<trace_arguments>();
     return {"trace", "Summary of a trace of a heap, or the trace in the format of another program", "Traces",
             [a](CLI::App& app) {
+                *a = trace_arguments{};  // a run before this one has set others
                 app.add_option("words", a->words, "The trace's file; or the word convert and the file")
                     ->type_name("[convert] FILE")
                     ->expected(1, 2)
