@@ -28,7 +28,7 @@ namespace orchard::device {
 /// are tight.
 struct fill_sample {
     static constexpr std::uint32_t least_words = 128;  ///< a smaller sample decides nothing
-    static constexpr std::uint32_t max_words = 512;    ///< a larger sample is halved (`halve_sample`)
+    static constexpr std::uint32_t max_words = 512;    ///< a larger sample is halved (`read_sample`)
 
     std::uint32_t words;  ///< bitmap words that were probed
     std::uint32_t free;   ///< free pages in them
