@@ -108,14 +108,14 @@ void name_words(simt::explore::simulation& s, const device::heap_view& v) {
     for (std::uint32_t i = 0; i < v.segments; ++i) {
         s.name_words(&v.descriptor(i), 8, absl::StrCat("descriptor[", i, "]"));
     }
-    s.name_words(v.cache, std::size_t{v.cache_words()} * 8, "cache", 8);
-    s.name_words(v.cache_summary, 8, "cache_summary");
-    s.name_words(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
+    s.name_bits(v.cache, std::size_t{v.cache_words()} * 8, "cache", 8);
+    s.name_bits(v.cache_summary, 8, "cache_summary");
+    s.name_bits(v.bitmaps, v.segments * device::bitmap_words * 8, "bitmap", device::bitmap_words * 8);
     s.name_words(v.records, std::size_t{v.segments} * sizeof(device::chunk_record), "record",
                  sizeof(device::chunk_record));
-    s.name_words(v.portions, std::size_t{v.portion_lines()} * v.words_a_line * 8 * (leaves_per_segment - 1), "portions",
-                 8);
-    s.name_words(v.portion_summary, 8 * (leaves_per_segment - 1), "portion_summary", 8);
+    s.name_bits(v.portions, std::size_t{v.portion_lines()} * v.words_a_line * 8 * (leaves_per_segment - 1), "portions",
+                8);
+    s.name_bits(v.portion_summary, 8 * (leaves_per_segment - 1), "portion_summary", 8);
     s.name_words(v.cleared_words, std::size_t{v.segments} * 4, "cleared_words", 4);
     s.name_words(v.cleared_lines, std::size_t{v.portion_lines()} * 4, "cleared_lines", 4);
     s.name_words(v.portion_records, std::size_t{v.segments} * leaves_per_segment * sizeof(device::portion_record),

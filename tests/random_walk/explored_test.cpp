@@ -51,7 +51,7 @@ void corw_with_locks(simulation& s) {
     // A sweep ignores locks, so only runs without a sweep can expect that no page is lost under a lock.
     const bool sweeps = s.pick(2) == 0;
     std::uint32_t lost = 0;
-    s.name_words(&memory.pool.bits(0), 8, "bits", 4);
+    s.name_bits(&memory.pool.bits(0), 8, "bits", 4);
     s.name_words(&memory.pool.locks(0), 4, "locks");
     s.name_words(content.get(), sizeof(tags), "content", 8);
     s.add_kernel({{3}, {2}}, [&](simt::thread_position at) {
@@ -81,7 +81,7 @@ void rw_malloc_runs(simulation& s) {
         memory.set(page, false);
     }
     const auto content = std::make_unique<tags>();
-    s.name_words(&memory.pool.bits(0), 8, "bits", 4);
+    s.name_bits(&memory.pool.bits(0), 8, "bits", 4);
     s.name_words(&memory.pool.ends(0), 8, "ends", 4);
     s.name_words(content.get(), sizeof(tags), "content", 8);
     s.add_kernel({{2}, {2}}, [&](simt::thread_position at) {

@@ -3,6 +3,8 @@
 
 /// The same choices give the same run: by hash, and word for word; here and on any other machine.
 
+#include <absl/strings/match.h>
+#include <absl/strings/str_format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -181,6 +183,36 @@ TEST(Timeline, IsReadable) {
      9      1.18us b0.w0.l1  sync                            lanes 0x00000003                            program.cpp:111
     11      1.22us b0.w0.l0  converge                        lanes 0x00000003                            program.cpp:112
 )");
+}
+
+/// Bits that happen to be the number of an address stay bits: in the timeline, and in the hash, which would otherwise
+/// differ from run to run.
+TEST(Timeline, ShowsNoAddressesInBitmaps) {
+    struct shown {
+        std::string bits;
+        std::string pointer;
+    };
+    const auto run = [](const word32& named, std::uint64_t value) {
+        std::array<host_word<std::uint64_t>, 2> words{};
+        calm_simulation calm(traced(plain_settings()));
+        calm.s.name_words(&named, sizeof(named), "named");
+        calm.s.name_bits(&words[0], sizeof(words[0]), "bits");
+        calm.s.name_words(&words[1], sizeof(words[1]), "pointer");
+        calm.s.add_kernel({{1}}, [&](thread_position) {
+            words[0].store<order::relaxed>(value);
+            words[1].store<order::relaxed>(value);
+        });
+        EXPECT_TRUE(calm.s.run()) << calm.s.result().violation;
+        const auto& events = calm.s.timeline().events();
+        return shown{events.at(0).value, events.at(1).value};
+    };
+    alignas(16) const word32 named{0};
+    const auto address = reinterpret_cast<std::uintptr_t>(&named);
+    for (const std::uint64_t value : {std::uint64_t{address}, std::uint64_t{address} >> 4 << 20 | 77}) {
+        const shown text = run(named, value);
+        EXPECT_EQ(text.bits, absl::StrFormat("0x0 -> 0x%x", value));
+        EXPECT_TRUE(absl::StrContains(text.pointer, "&named")) << text.pointer;
+    }
 }
 
 /// Reads the oldest value whenever it is allowed.

@@ -213,11 +213,15 @@ void simulation::name_words(const void* first, std::size_t bytes, std::string na
     trace_.names.add(first, bytes, std::move(name), stride);
 }
 
+void simulation::name_bits(const void* first, std::size_t bytes, std::string name, std::size_t stride) {
+    trace_.names.add(first, bytes, std::move(name), stride, true);
+}
+
 void simulation::own(const void* first, std::size_t bytes, std::string_view what) {
     must_be_own_thread();
     const absl::string_view text(what.data(), what.size());
     const auto named = [this](const void* at) {
-        return trace_.names.text_of_value(reinterpret_cast<std::uintptr_t>(at));
+        return trace_.names.text_of_value(reinterpret_cast<std::uintptr_t>(at), nullptr);
     };
     const auto* begin = static_cast<const char*>(first);
     // Two ranges overlap if each begins before the other one ends. A scenario owns few ranges at a time; all are

@@ -126,6 +126,8 @@ public:
     /// Names words: word i of `stride` bytes is `name[i]`; a single word is `name`. Values that are addresses in this
     /// range are printed by that name.
     void name_words(const void* first, std::size_t bytes, std::string name, std::size_t stride = 0);
+    /// Names bitmaps in the same way. No value of theirs is taken for an address.
+    void name_bits(const void* first, std::size_t bytes, std::string name, std::size_t stride = 0);
 
     /// Marks bytes as owned by the running actor until `disown`. It is a violation if any of them is owned already.
     void own(const void* first, std::size_t bytes, std::string_view what);

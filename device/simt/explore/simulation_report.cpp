@@ -88,13 +88,13 @@ void simulation::note_access(const shared_access& a, const char* what, const cha
     // `portable`, so that no address is in the hash.
     trace_.mix(std::uint64_t{current_} << 32 | seen.word);
     trace_.mix(std::uint64_t{seen.back} << 32 | (sum_of(what) + sum_of(outcome)));
-    trace_.mix(trace_.names.portable(seen.before));
-    trace_.mix(trace_.names.portable(seen.after));
+    trace_.mix(trace_.names.portable(seen.before, a.word));
+    trace_.mix(trace_.names.portable(seen.after, a.word));
     const bool only_read = what[0] == 'l' || *outcome != 0;
     // Texts cost more than the access itself, so that they are made only if they are kept.
     if (settings_.keep_trace) {
-        const std::string before = trace_.names.text_of_value(seen.before);
-        const std::string after = trace_.names.text_of_value(seen.after);
+        const std::string before = trace_.names.text_of_value(seen.before, a.word);
+        const std::string after = trace_.names.text_of_value(seen.after, a.word);
         const std::string manner = a.is_plain ? "plain" : absl::StrCat(name_of(a.ordered), " ", name_of(a.within));
         trace_.add({verdict_.points, now_ns_, me().name, absl::StrCat(what, " ", manner),
                     trace_.names.name_of(a.word, seen.word),

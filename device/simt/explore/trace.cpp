@@ -22,8 +22,8 @@ std::string text_of(site where) {
     return absl::StrCat(absl::string_view(name.data(), name.size()), ":", where.line);
 }
 
-void name_table::add(const void* first, std::size_t bytes, std::string name, std::size_t stride) {
-    ranges_.push_back({reinterpret_cast<std::uintptr_t>(first), bytes, stride, std::move(name)});
+void name_table::add(const void* first, std::size_t bytes, std::string name, std::size_t stride, bool bits) {
+    ranges_.push_back({reinterpret_cast<std::uintptr_t>(first), bytes, stride, std::move(name), bits});
 }
 
 const name_table::range* name_table::find(std::uintptr_t at) const {
@@ -70,8 +70,15 @@ std::optional<name_table::place> name_table::place_of(std::uint64_t value) const
     return std::nullopt;
 }
 
-std::string name_table::text_of_value(std::uint64_t value) const {
+// The word is looked up last, since few values look like addresses.
+std::optional<name_table::place> name_table::place_of(std::uint64_t value, const volatile void* word) const {
     const auto at = place_of(value);
+    const range* const words = at ? find(reinterpret_cast<std::uintptr_t>(word)) : nullptr;
+    return words != nullptr && words->bits ? std::nullopt : at;
+}
+
+std::string name_table::text_of_value(std::uint64_t value, const volatile void* word) const {
+    const auto at = place_of(value, word);
     if (!at) {
         return absl::StrFormat("0x%x", value);
     }
@@ -79,8 +86,8 @@ std::string name_table::text_of_value(std::uint64_t value) const {
 }
 
 // The number of the range begins at bit 48, what else is packed with an address at bit 32, and then comes the offset.
-std::uint64_t name_table::portable(std::uint64_t value) const {
-    const auto at = place_of(value);
+std::uint64_t name_table::portable(std::uint64_t value, const volatile void* word) const {
+    const auto at = place_of(value, word);
     return at ? (static_cast<std::uint64_t>(at->in - ranges_.data()) << 48) + (at->rest << 32) + at->offset : value;
 }
 

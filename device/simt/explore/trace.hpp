@@ -26,16 +26,19 @@ std::string text_of(site where);
 class name_table {
 public:
     /// Names words: word i of `stride` bytes is `name[i]`. With a stride of 0, the whole range is `name`.
-    void add(const void* first, std::size_t bytes, std::string name, std::size_t stride);
+    /// @param bits  The words are bitmaps. Their values stay numbers: the bitmap of a nearly full slab may look like an
+    ///     address, and whether it does differs from run to run.
+    void add(const void* first, std::size_t bytes, std::string name, std::size_t stride, bool bits = false);
 
     /// Returns the name of the word at `at`; "word N" if it has none.
     [[nodiscard]] std::string name_of(const volatile void* at, std::uint32_t number) const;
     /// Returns a value as text: hexadecimal, or as name and offset if it is an address in a named range. So is an
     /// address divided by 16 with another number in its word: 16 bits above it, as words of containers have it, or 20
     /// bits below it, as the messages of XMalloc's queues.
-    [[nodiscard]] std::string text_of_value(std::uint64_t value) const;
+    /// @param word  the word that has the value; null: none
+    [[nodiscard]] std::string text_of_value(std::uint64_t value, const volatile void* word) const;
     /// Returns a value for the hash: such an address is replaced by range and offset.
-    [[nodiscard]] std::uint64_t portable(std::uint64_t value) const;
+    [[nodiscard]] std::uint64_t portable(std::uint64_t value, const volatile void* word) const;
 
 private:
     struct range {
@@ -43,6 +46,7 @@ private:
         std::size_t bytes;
         std::size_t stride;
         std::string name;
+        bool bits;
     };
     [[nodiscard]] const range* find(std::uintptr_t at) const;
     /// An address in a named range, and the number beside it in its word.
@@ -52,6 +56,7 @@ private:
         std::uint64_t rest;
     };
     [[nodiscard]] std::optional<place> place_of(std::uint64_t value) const;
+    [[nodiscard]] std::optional<place> place_of(std::uint64_t value, const volatile void* word) const;
     std::vector<range> ranges_;
 };
 

@@ -137,7 +137,7 @@ void run_variant(world& w) {
     // Two blocks for each lane, each class as many; and queues.
     tiny_instance t(scarce ? 18 : 4 * lanes + 24, V, w.s.pick(3));
     w.s.name_words(t.headers.data(), t.headers.size() * sizeof(ring::chunk_header), "headers", 8);
-    w.s.name_words(t.bits.data(), t.bits.size() * 8, "bits", 8);
+    w.s.name_bits(t.bits.data(), t.bits.size() * 8, "bits", 8);
     w.s.name_words(t.classes.data(), sizeof(t.classes), "classes", 4);
     w.s.name_words(&t.pool, sizeof(t.pool), "pool", 4);
     w.s.name_words(t.chunks.data(), t.chunks.size() * 8, "chunks", 4);
