@@ -83,7 +83,7 @@ inline ORCHARD_NOINLINE bool retire_slab(reclaim_state& d) { return slab_retire(
 /// Puts the segment of a retired slab into the segment cache. All lanes of the group call it. The barrier at the end of
 /// `slab_end` lets the leader release what all lanes have acquired with their words.
 inline ORCHARD_NOINLINE void put_retired(reclaim_state& d) {
-    if (d.h.events != nullptr && is_leader(d.mask)) {
+    if (d.h.reports_notes() && is_leader(d.mask)) {
         note_event(d.h, device_event::slab_retired, d.segment, d.page_class);
     }
     release_segments(d.h, d.mask, {segment_index{d.segment}, 1});

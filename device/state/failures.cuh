@@ -38,7 +38,7 @@ inline ORCHARD_NOINLINE void write_failure(failure_record& to, std::uint64_t num
 /// former writer could arrive among those of the next.
 inline ORCHARD_NOINLINE void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes,
                                             std::uint32_t page_class) {
-    if (h.events != nullptr) {
+    if (h.reports_notes()) {
         note_event(h, device_event::shortage, bytes, static_cast<std::uint32_t>(why));
     }
     h.add(counter::failed_allocations, 1);

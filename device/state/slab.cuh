@@ -146,7 +146,7 @@ ORCHARD_INLINE void slab_publish(const heap_view& h, std::uint32_t page_class, s
     // Relaxed: `spread` only says where searches look, and an entry below it may be empty at any time.
     h.state->slabs[page_class].spread.raise<order::relaxed>(index + 1);
     h.add(counter::slabs_published, 1);
-    if (h.events != nullptr) {
+    if (h.reports_notes()) {
         note_event(h, device_event::slab_opened, segment, page_class);
     }
 }

@@ -11,8 +11,13 @@ Compiles profiling/registers/probe.cu, or reads the log of `nvcc -Xptxas -v` on 
 with "malloc", "free" or "arrays" are held to --malloc, --free or --arrays, all others to --mixed, and each kernel to --stack:
 the driver reserves that much memory for every thread that the GPU can hold.
 
-Exit codes: 0 within the limits, or no limits given; 1 a limit is exceeded or something is spilled: one line on standard
-error says all; 2 nvcc or the log cannot be used.
+With --without-events, compiles the probe a second time, without the code of kernels that reports events, and compares
+the kernels whose name begins with "malloc" or "free": the same instructions outside of functions that are not inlined, as
+PTX, and the same registers and stack. (As machine code, the register numbers differ, which ptxas chooses for a kernel and
+all of its functions together.)
+
+Exit codes: 0 within the limits, or no limits given; 1 a limit is exceeded, something is spilled, or events change a kernel:
+one line on standard error says all; 2 nvcc or the log cannot be used.
 """
 
 import argparse
@@ -21,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import markdown
@@ -36,6 +42,10 @@ _USED = re.compile(r"Used (\d+) registers")
 _SECTION = re.compile(r"\.text\.(\S+):")
 _LABEL = re.compile(r"\$[^$\s]+\$(\S+):\s*$")
 _REGISTER = re.compile(r"\bR(\d+)\b")
+
+# Of PTX: where a kernel begins; what the compiler numbers through a file, so that code elsewhere in it changes the number.
+_ENTRY_OF_PTX = re.compile(r"\.visible \.entry (\w+)\(")
+_NUMBERED = re.compile(r"%[a-z]+\d+|\$L__\w+|__local_depot\d+|callseq \d+")
 
 # What the probe's kernels call: one function, or several.
 CALLS = ("malloc", "free", "arrays", "mixed")
@@ -110,6 +120,39 @@ def disassembled_registers(listing):
     return highest
 
 
+def bodies(ptx):
+    """{kernel: its lines} of PTX, with what the compiler numbers counted anew in each kernel."""
+    found, body, numbers = {}, None, {}
+    for line in ptx.splitlines():
+        if match := _ENTRY_OF_PTX.match(line):
+            body, numbers = found.setdefault(match[1], []), {}
+        elif line.startswith("}"):
+            body = None
+        elif body is not None:
+            body.append(_NUMBERED.sub(lambda match: numbers.setdefault(match[0], f"#{len(numbers)}"), line.strip()))
+    return found
+
+
+def changes(kernels, without, ptx, ptx_without):
+    """How kernels that allocate or free differ from those of a build without events, as short sentences."""
+    code, other_code = bodies(ptx), bodies(ptx_without)
+    other = {kernel.name: kernel for kernel in without}
+    compared = [kernel for kernel in kernels if calls_of(kernel.name) in ("malloc", "free")]
+    if not compared:
+        raise Unusable("the probe has no kernel that allocates or frees alone")
+    for kernel in compared:
+        bare = other.get(kernel.name)
+        if bare is None or not code.get(kernel.name) or kernel.name not in other_code:
+            raise Unusable(f"{kernel.name} is missing in PTX, or in the build without events")
+        if (kernel.registers, kernel.stack) != (bare.registers, bare.stack):
+            yield (f"{kernel.name} takes {kernel.registers} registers and {kernel.stack} bytes of stack, "
+                   f"{bare.registers} and {bare.stack} without events")
+        if code[kernel.name] != other_code[kernel.name]:
+            first = next((n for n, (a, b) in enumerate(zip(code[kernel.name], other_code[kernel.name])) if a != b),
+                         min(len(code[kernel.name]), len(other_code[kernel.name])))
+            yield f"{kernel.name} has other instructions without events, from line {first + 1} of its PTX on"
+
+
 def tables(kernels, every_function=False):
     """Markdown: the kernels, and their functions: all, or those with a stack frame or spills."""
     numbers = [False, False, True]
@@ -162,19 +205,29 @@ def run_tool(command):
     return done.stdout + done.stderr
 
 
-def compile_probe(nvcc, architecture, nvdisasm):
-    """The kernels of the probe; with nvdisasm also the registers of their functions."""
+def compile_probe(nvcc, architecture, nvdisasm, *defines):
+    """The kernels of the probe and its PTX; with nvdisasm also the registers of their functions."""
     with tempfile.TemporaryDirectory() as folder:
         cubin = f"{folder}/probe.cubin"
         kernels = parse(run_tool(
-            [nvcc, "-std=c++20", "-O3", "-DNDEBUG", f"-arch={architecture}", "-cubin",
-             "-DORCHARD_HAS_CUDA=1", f"-I{ROOT}", f"-I{ROOT / 'runtime' / 'include'}", "-Xptxas", "-v", "-o", cubin,
-             str(PROBE)]))
+            [nvcc, "-std=c++20", "-O3", "-DNDEBUG", f"-arch={architecture}", "-cubin", "--keep", "--keep-dir", folder,
+             "-DORCHARD_HAS_CUDA=1", *defines, f"-I{ROOT}", f"-I{ROOT / 'runtime' / 'include'}", "-Xptxas", "-v", "-o",
+             cubin, str(PROBE)]))
+        ptx = Path(folder, "probe.ptx").read_text(encoding="utf-8")
         highest = disassembled_registers(run_tool([nvdisasm, "-c", cubin])) if nvdisasm else {}
     for kernel in kernels:
         for function in kernel.functions:
             function.registers = highest.get((kernel.name, function.name))
-    return kernels
+    return kernels, ptx
+
+
+def compile_both(nvcc, architecture, nvdisasm):
+    """The kernels of the probe, and what events change in them."""
+    with ThreadPoolExecutor(2) as pool:
+        with_events = pool.submit(compile_probe, nvcc, architecture, nvdisasm)
+        without = pool.submit(compile_probe, nvcc, architecture, None, "-DORCHARD_WITHOUT_EVENTS")
+        (kernels, ptx), (bare, bare_ptx) = with_events.result(), without.result()
+    return kernels, list(changes(kernels, bare, ptx, bare_ptx))
 
 
 def main(arguments=None):
@@ -184,25 +237,32 @@ def main(arguments=None):
     parser.add_argument("--arrays", type=int, metavar="N", help="most registers of a kernel that allocates or frees arrays")
     parser.add_argument("--mixed", type=int, metavar="N", help="most registers of a kernel that calls several functions")
     parser.add_argument("--stack", type=int, metavar="N", help="most bytes of a kernel's stack")
+    parser.add_argument("--without-events", action="store_true", help="compare with the probe without code for events")
     parser.add_argument("--log", type=Path, metavar="FILE", help="read this log instead of compiling the probe")
     parser.add_argument("--functions", action="store_true", help="list all functions, not only those with a stack frame")
     parser.add_argument("--nvcc", metavar="PATH", help="default: the one in PATH, or in /usr/local/cuda/bin")
     parser.add_argument("--nvdisasm", metavar="PATH", help="as --nvcc; without it --functions knows no registers")
     parser.add_argument("--arch", default="sm_90", help="what the probe is compiled for (default: sm_90)")
     options = parser.parse_args(arguments)
+    if options.log and options.without_events:
+        parser.error("--without-events compiles the probe; leave out --log")
+    changed = []
     try:
         if options.log:
             kernels = parse(options.log.read_text(encoding="utf-8"))
         elif nvcc := find_tool(options.nvcc, "nvcc"):
             nvdisasm = find_tool(options.nvdisasm, "nvdisasm") if options.functions else None
-            kernels = compile_probe(nvcc, options.arch, nvdisasm)
+            if options.without_events:
+                kernels, changed = compile_both(nvcc, options.arch, nvdisasm)
+            else:
+                kernels, _ = compile_probe(nvcc, options.arch, nvdisasm)
         else:
             raise Unusable("no nvcc was found; name it by --nvcc, or a log by --log")
     except (OSError, UnicodeDecodeError, Unusable) as error:
         print(f"registers.py: {f'{options.log}: ' if options.log else ''}{error}", file=sys.stderr)
         return 2
     print(tables(kernels, options.functions))
-    found = list(problems(kernels, {calls: getattr(options, calls) for calls in CALLS}, options.stack))
+    found = [*problems(kernels, {calls: getattr(options, calls) for calls in CALLS}, options.stack), *changed]
     if found:
         print(f"registers.py: {'; '.join(found)}", file=sys.stderr)
     return 1 if found else 0

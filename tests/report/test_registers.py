@@ -35,6 +35,7 @@ ptxas info    : Used 24 registers, used 0 barriers
 ptxas info    : Function properties for _ZN7orchard6device10free_otherERKNS0_9heap_viewEPKv
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 """
+MANGLED_FREE = "_ZN7orchard9registers8free_anyENS_8heap_refEPPv"
 # As nvdisasm writes it, shortened.
 LISTING = """\
 .text.malloc_any:
@@ -46,6 +47,31 @@ $malloc_any$_ZN7orchard6device9find_pageERKNS0_9heap_viewEjjj:
         /*0110*/                   BRA `(.L_x_1) ;
 .text.free_any:
         /*0000*/                   RET.REL.NODEC R21 `(free_any) ;
+"""
+
+# As the compiler writes it, shortened: two kernels, with a function between them.
+PTX = """\
+.visible .entry malloc_any(
+	.param .u64 malloc_any_param_0
+)
+{
+	ld.global.u64 %rd4, [%rd3+8];
+	@%p1 bra $L__BB0_2;
+	{ // callseq 7, 0
+$L__BB0_2:
+	ret;
+}
+.func orchard_note(
+)
+{
+	ret;
+}
+.visible .entry free_any(
+)
+{
+	atom.global.and.b64 %rd9, [%rd8], %rd7;
+	ret;
+}
 """
 
 
@@ -125,6 +151,33 @@ class Registers(unittest.TestCase):
         self.assertEqual(registers.disassembled_registers(LISTING),
                          {("malloc_any", "malloc_any"): 19, ("malloc_any", "orchard::device::find_page"): 41,
                           ("free_any", "free_any"): 22})
+
+    def changes(self, other_log, other_ptx):
+        return list(registers.changes(registers.parse(LOG.replace(MANGLED_FREE, "free_any")),
+                                      registers.parse(other_log.replace(MANGLED_FREE, "free_any")), PTX, other_ptx))
+
+    def test_events_change_nothing_if_only_numbers_and_functions_differ(self):
+        other = PTX.replace("%rd4", "%rd14").replace("callseq 7", "callseq 5").replace("BB0_2", "BB3_1")
+        other = other.replace(".func orchard_note(\n)\n{\n", ".func orchard_note(\n)\n{\n\ttrap;\n")
+        self.assertEqual(self.changes(LOG, other), [])
+
+    def test_events_that_change_a_kernel(self):
+        self.assertEqual(self.changes(LOG, PTX.replace("[%rd3+8]", "[%rd3+16]")),
+                         ["malloc_any has other instructions without events, from line 4 of its PTX on"])
+        self.assertEqual(self.changes(LOG, PTX.replace("atom.global.and.b64 %rd9, [%rd8], %rd7;\n", "")),
+                         ["free_any has other instructions without events, from line 3 of its PTX on"])
+        # The same registers in other places are another instruction.
+        self.assertEqual(len(self.changes(LOG, PTX.replace("[%rd8], %rd7", "[%rd8], %rd8"))), 1)
+        self.assertEqual(self.changes(LOG.replace("Used 24 registers", "Used 26 registers"), PTX),
+                         ["free_any takes 24 registers and 0 bytes of stack, 26 and 0 without events"])
+        self.assertEqual(self.changes(LOG.replace("    608 bytes", "    600 bytes"), PTX),
+                         ["malloc_any takes 44 registers and 608 bytes of stack, 44 and 600 without events"])
+
+    def test_a_kernel_that_is_missing_without_events(self):
+        with self.assertRaisesRegex(registers.Unusable, "free_any is missing"):
+            self.changes(LOG, PTX.replace("entry free_any", "entry other"))
+        with self.assertRaisesRegex(registers.Unusable, "no kernel that allocates or frees"):
+            list(registers.changes([], [], PTX, PTX))
 
 
 if __name__ == "__main__":
