@@ -14,11 +14,10 @@ namespace orchard::examples {
 namespace {
 
 /// Returns the parts of `edges`, of a batch's size at most.
-std::vector<std::vector<edge>> parts_of(const std::vector<edge>& edges, std::uint64_t batch) {
-    std::vector<std::vector<edge>> parts;
+std::vector<std::span<const edge>> parts_of(std::span<const edge> edges, std::uint64_t batch) {
+    std::vector<std::span<const edge>> parts;
     for (std::uint64_t first = 0; first < edges.size(); first += batch) {
-        const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
-        parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(std::min(batch, edges.size() - first)));
+        parts.push_back(edges.subspan(first, std::min(batch, edges.size() - first)));
     }
     return parts;
 }
@@ -44,14 +43,14 @@ version_difference difference_of(std::vector<edge> first, const graph_options& o
     return d;
 }
 
-absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const std::vector<edge>& edges,
-                                                const version_difference& change, const graph_options& o) {
-    const std::vector<std::vector<edge>> parts = parts_of(edges, o.batch);
-    std::vector<planned_batch> all;
+absl::StatusOr<batch_plan> plan(std::uint32_t vertices, const std::vector<edge>& edges,
+                                const version_difference& change, const graph_options& o) {
+    const std::vector<std::span<const edge>> parts = parts_of(edges, o.batch);
+    batch_plan all;
     std::uint64_t planned = 0;
-    const auto add = [&](bool adds, const std::vector<edge>& part, bool second = false) {
+    const auto add = [&](bool adds, std::span<const edge> part, bool second = false) {
         if (++planned <= o.most_batches) {
-            all.push_back({adds, part, second});
+            all.batches.push_back({adds, part, second});
         }
     };
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -63,29 +62,30 @@ absl::StatusOr<std::vector<planned_batch>> plan(std::uint32_t vertices, const st
     switch (o.mode) {
         case update_mode::window: break;
         case update_mode::build:
-            for (const auto& part : parts) {
+            for (const auto part : parts) {
                 add(false, part);
             }
             break;
         case update_mode::reinsert:
-            for (const auto& part : parts) {
+            for (const auto part : parts) {
                 add(false, part);
                 add(true, part);
             }
             break;
         case update_mode::pressure:
             for (std::uint64_t i = 0; i < 4; ++i) {
-                const std::vector<edge> part =
-                    pressure_edges(vertices, std::min<std::uint32_t>(1000, vertices), o.batch, o.seed + i);
+                // The edges stay where they are when `made` grows, since a vector is moved, not copied.
+                const std::vector<edge>& part = all.made.emplace_back(
+                    pressure_edges(vertices, std::min<std::uint32_t>(1000, vertices), o.batch, o.seed + i));
                 add(true, part);
                 add(false, part);
             }
             break;
         case update_mode::then:
-            for (const auto& part : parts_of(change.removed, o.batch)) {
+            for (const auto part : parts_of(change.removed, o.batch)) {
                 add(false, part);
             }
-            for (const auto& part : parts_of(change.added, o.batch)) {
+            for (const auto part : parts_of(change.added, o.batch)) {
                 add(true, part, true);
             }
             if (planned > o.most_batches) {

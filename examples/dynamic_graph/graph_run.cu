@@ -11,17 +11,20 @@
 #include "examples/dynamic_graph/graph_run.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "examples/dynamic_graph/analysis_runner.cuh"
 #include "examples/dynamic_graph/graph_plan.hpp"
 #include "examples/dynamic_graph/update_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
+#include "examples/graph/parallel.hpp"
 #include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
@@ -96,19 +99,17 @@ private:
 
     /// Copies a batch to the device.
     absl::Status upload(bool adds, const std::vector<weighted_edge>& edges) {
-        std::vector<std::uint32_t> low;
-        std::vector<std::uint32_t> high;
-        for (const weighted_edge& e : edges) {
-            low.push_back(e.ends.low());
-            high.push_back(e.ends.high());
-        }
+        std::vector<std::uint32_t> low(edges.size());
+        std::vector<std::uint32_t> high(edges.size());
+        parallel_for(edges.size(), [&](std::size_t i) {
+            low[i] = edges[i].ends.low();
+            high[i] = edges[i].ends.high();
+        });
         absl::Status s = sources_.upload(low);
         s.Update(targets_.upload(high));
         if constexpr (has_weights) {
-            std::vector<double> weights;
-            for (const weighted_edge& e : edges) {
-                weights.push_back(e.weight);
-            }
+            std::vector<double> weights(edges.size());
+            parallel_for(edges.size(), [&](std::size_t i) { weights[i] = edges[i].weight; });
             s.Update(adds ? properties_.upload(weights) : s);
         }
         return s;
@@ -137,16 +138,30 @@ private:
                                                             properties_.data(), count, counts_.data()},
                              us);
     }
+    /// Returns the sum of the marks of edges, of both directions.
+    static std::uint64_t marks_of(const std::vector<weighted_edge>& edges) {
+        constexpr std::size_t piece = 1 << 16;
+        std::atomic<std::uint64_t> sum{0};
+        parallel_for(
+            (edges.size() + piece - 1) / piece,
+            [&](std::size_t n) {
+                std::uint64_t of_piece = 0;
+                for (std::size_t i = n * piece; i < std::min(edges.size(), (n + 1) * piece); ++i) {
+                    const weighted_edge& e = edges[i];
+                    of_piece +=
+                        mark_of(e.ends.low(), e.ends.high(), e.weight) + mark_of(e.ends.high(), e.ends.low(), e.weight);
+                }
+                sum.fetch_add(of_piece, std::memory_order_relaxed);  // the threads are joined before it is read
+            },
+            1);
+        return sum.load(std::memory_order_relaxed);
+    }
     /// Changes the host's set as a batch must change the graph: an edge that is there keeps its weight; of edges that
     /// are twice in the batch, the first counts.
     void change_set(bool adds, std::vector<weighted_edge> batch) {
         if (options_.check == graph_check::invariants) {
-            for (const weighted_edge& e : batch) {
-                const double weight = e.weight;
-                const std::uint64_t mark =
-                    mark_of(e.ends.low(), e.ends.high(), weight) + mark_of(e.ends.high(), e.ends.low(), weight);
-                marks_ = adds ? marks_ + mark : marks_ - mark;
-            }
+            const std::uint64_t marks = marks_of(batch);
+            marks_ = adds ? marks_ + marks : marks_ - marks;
             count_ = adds ? count_ + batch.size() : count_ - batch.size();
             return;
         }
@@ -164,12 +179,12 @@ private:
         count_ = edges_.size();
     }
     /// Returns edges with their weights, of the first or of the second version.
-    [[nodiscard]] std::vector<weighted_edge> with_weights(const std::vector<edge>& edges, bool second) const {
-        std::vector<weighted_edge> all;
-        all.reserve(edges.size());
-        for (const edge e : edges) {
-            all.push_back({e, !has_weights ? 0 : second ? options_.second.of(e) : options_.weights->of(e)});
-        }
+    [[nodiscard]] std::vector<weighted_edge> with_weights(std::span<const edge> edges, bool second) const {
+        std::vector<weighted_edge> all(edges.size());
+        parallel_for(edges.size(), [&](std::size_t i) {
+            const edge e = edges[i];
+            all[i] = {e, !has_weights ? 0 : second ? options_.second.of(e) : options_.weights->of(e)};
+        });
         return all;
     }
 
@@ -457,8 +472,8 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
         return batches.status();
     }
     // The graph ends with the run, and has then given back what it had.
-    auto result = options.weights ? run_with<double>(h, vertices, *batches, change, options, bar)
-                                  : run_with<no_property>(h, vertices, *batches, change, options, bar);
+    auto result = options.weights ? run_with<double>(h, vertices, batches->batches, change, options, bar)
+                                  : run_with<no_property>(h, vertices, batches->batches, change, options, bar);
     if (!result.ok()) {
         return result;
     }

@@ -17,51 +17,90 @@
 #include <utility>
 
 #include "device/simt/random.hpp"
+#include "examples/graph/parallel.hpp"
 
 namespace orchard::examples {
 
 namespace {
 
-constexpr int digit_bits = 11;  // 2048 counters and as many open output lines fit the first-level cache
-// From this many edges on the radix sort is used; a short list does not pay for its counters.
-constexpr std::size_t radix_from = 1u << 16;
+// Buckets of a large list: each of them fits a second-level cache, up to 500 million edges.
+constexpr int bucket_bits = 11;
+// From this many edges on a list has buckets.
+constexpr std::size_t large_from = 1u << 20;
 
-/// One pass of the radix sort: stable by the digit at `shift`. It counts the edges of each digit, turns the counts into
-/// the places where each digit's edges begin, and moves each edge to its place. Cost: reads `from` twice, writes `to`
-/// once.
-void sort_by_digit(const std::vector<edge>& from, std::vector<edge>& to, int shift) {
-    constexpr std::uint64_t digit_mask = (1u << digit_bits) - 1;
-    std::array<std::size_t, 1u << digit_bits> place{};
-    for (const edge e : from) {
-        ++place[(e.key >> shift) & digit_mask];
-    }
+/// Moves each edge to its bucket, on all cores. Edges of a bucket stay in their order. Returns where each bucket begins
+/// in `to`, and the end of the last.
+///
+///     pieces of `from`      | piece 0        | piece 1        | ...     each counted, then moved, by one thread
+///     places in `to`        | bucket 0: of piece 0, of piece 1, ... | bucket 1: of piece 0, ... |
+///
+/// @param bucket_of  returns the bucket of edge number i, below 2^bucket_bits
+/// Cost: reads `from` twice, writes `to` once.
+template <class BucketOf>
+std::vector<std::size_t> move_to_buckets(const std::vector<edge>& from, std::vector<edge>& to,
+                                         const BucketOf& bucket_of) {
+    constexpr std::size_t buckets = 1u << bucket_bits;
+    constexpr std::size_t pieces = 64;
+    const auto first_of = [&](std::size_t piece) { return from.size() / pieces * piece; };
+    const auto end_of = [&](std::size_t piece) { return piece + 1 == pieces ? from.size() : first_of(piece + 1); };
+    std::vector<std::array<std::size_t, buckets>> place(pieces);
+    parallel_for(
+        pieces,
+        [&](std::size_t piece) {
+            for (std::size_t i = first_of(piece); i < end_of(piece); ++i) {
+                ++place[piece][bucket_of(i)];
+            }
+        },
+        1);
+    std::vector<std::size_t> begins(buckets + 1);
     std::size_t sum = 0;
-    for (std::size_t& p : place) {
-        sum += std::exchange(p, sum);
+    for (std::size_t b = 0; b < buckets; ++b) {
+        begins[b] = sum;
+        for (auto& of_piece : place) {
+            sum += std::exchange(of_piece[b], sum);
+        }
     }
-    for (const edge e : from) {
-        to[place[(e.key >> shift) & digit_mask]++] = e;
-    }
+    begins[buckets] = sum;
+    parallel_for(
+        pieces,
+        [&](std::size_t piece) {
+            for (std::size_t i = first_of(piece); i < end_of(piece); ++i) {
+                to[place[piece][bucket_of(i)]++] = from[i];
+            }
+        },
+        1);
+    return begins;
 }
 
-/// Sorts the edges, by the bits that a vertex number below `vertices` can have: the bits above are 0 in all of them.
-///
-///     65,536 vertices, 16 bits an end:    digits at bits 0 and 11 (high vertex), 32 and 43 (low vertex): 4 passes
-///
-/// The last digit of an end may reach into other bits. Those of the high vertex's last digit are sorted again by the
-/// passes of the low vertex, and those above are 0.
+/// Calls `body(begin, end)` for each bucket, on all cores.
+template <class Body>
+void for_each_bucket(const std::vector<std::size_t>& begins, const Body& body) {
+    parallel_for(
+        begins.size() - 1, [&](std::size_t b) { body(begins[b], begins[b + 1]); }, 1);
+}
+
+/// Sorts the edges, whose ends are below `vertices`. Large lists go to buckets by the highest bits of their lower ends.
 void sort_edges(std::vector<edge>& edges, std::uint32_t vertices) {
-    if (edges.size() < radix_from) {
+    if (edges.size() < large_from) {
         std::sort(edges.begin(), edges.end());
         return;
     }
-    std::vector<edge> other(edges.size());
-    const int vertex_bits = std::bit_width(vertices - 1);
-    for (const int half : {0, 32}) {
-        for (int bit = 0; bit < vertex_bits; bit += digit_bits) {
-            sort_by_digit(edges, other, half + bit);
-            edges.swap(other);
-        }
+    std::vector<edge> sorted(edges.size());
+    const int shift = std::max(static_cast<int>(std::bit_width(vertices - 1)) - bucket_bits, 0);
+    const auto begins = move_to_buckets(edges, sorted, [&](std::size_t i) { return edges[i].low() >> shift; });
+    for_each_bucket(begins, [&](std::size_t begin, std::size_t end) {
+        std::sort(sorted.begin() + static_cast<std::ptrdiff_t>(begin),
+                  sorted.begin() + static_cast<std::ptrdiff_t>(end));
+    });
+    edges.swap(sorted);
+}
+
+/// Gives the edges from `begin` to `end` a random order (Fisher-Yates): each is equally likely, as far as the random
+/// numbers go.
+void shuffle(std::vector<edge>& edges, std::size_t begin, std::size_t end, std::uint64_t seed) {
+    for (std::size_t i = end - begin; i > 1; --i) {
+        // Random numbers have 64 bits, so the modulo's bias is below 2^-24 for any list that fits a machine.
+        std::swap(edges[begin + i - 1], edges[begin + simt::random_bits(seed, 0, begin + i) % i]);
     }
 }
 
@@ -104,13 +143,17 @@ edge_list make_edge_list(std::uint32_t vertices, std::vector<edge> edges, const 
     return list;
 }
 
+// A random bucket for each edge and a random order in each bucket are a random order of all.
 std::vector<edge> shuffled(const std::vector<edge>& edges, std::uint64_t seed) {
-    std::vector<edge> result = edges;
-    // Fisher-Yates: each order is equally likely, as far as the random numbers go.
-    for (std::size_t i = result.size(); i > 1; --i) {
-        // Random numbers have 64 bits, so the modulo's bias is below 2^-24 for any list that fits a machine.
-        std::swap(result[i - 1], result[simt::random_bits(seed, 0, i) % i]);
+    if (edges.size() < large_from) {
+        std::vector<edge> result = edges;
+        shuffle(result, 0, result.size(), seed);
+        return result;
     }
+    std::vector<edge> result(edges.size());
+    const auto begins = move_to_buckets(
+        edges, result, [&](std::size_t i) { return simt::random_bits(seed, 1, i) >> (64 - bucket_bits); });
+    for_each_bucket(begins, [&](std::size_t begin, std::size_t end) { shuffle(result, begin, end, seed); });
     return result;
 }
 

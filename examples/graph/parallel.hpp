@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A loop over independent items on all cores of the host, for the checks of the walk.
+/// A loop over independent items on all cores of the host.
 
 #include <algorithm>
 #include <atomic>
@@ -14,10 +14,9 @@ namespace orchard::examples {
 
 /// Calls `body(i)` for each i below `count`, on as many threads as the machine has cores, and waits for them. Threads
 /// take pieces in turn, so that unequal items (vertices of high degree) do not leave cores idle. `body` must not throw.
+/// @param piece  items that a thread takes at once: enough that the shared counter is seldom touched; 1 for long items
 template <class Body>
-void parallel_for(std::uint64_t count, const Body& body) {
-    // Items that a thread takes at once: enough that the shared counter is seldom touched.
-    constexpr std::uint64_t piece = 1024;
+void parallel_for(std::uint64_t count, const Body& body, std::uint64_t piece = 1024) {
     const std::uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
     const std::uint64_t threads = std::min(cores, (count + piece - 1) / piece);
     std::atomic<std::uint64_t> next{0};

@@ -23,6 +23,7 @@
 
 #include "device/simt/random.hpp"
 #include "examples/graph/host_memory.hpp"
+#include "examples/graph/parallel.hpp"
 
 namespace orchard::examples {
 
@@ -94,10 +95,10 @@ absl::StatusOr<edge_list> generate_rmat(const rmat_options& options) {
     }
     const std::vector<std::uint32_t> names = random_names(vertices, options.seed);
     std::vector<edge> edges(entries);
-    for (std::uint64_t i = 0; i < entries; ++i) {
+    parallel_for(entries, [&](std::uint64_t i) {
         const ends e = entry(options, i);
         edges[i] = edge::between(names[e.from], names[e.to]);
-    }
+    });
     return make_edge_list(vertices, std::move(edges));
 }
 

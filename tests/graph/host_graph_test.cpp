@@ -33,31 +33,49 @@ TEST(host_graph, holds_both_directions_ascending) {
     EXPECT_FALSE(has_edge(*graph, 2, 0));
 }
 
-TEST(edge_list, radix_and_comparison_sort_agree) {
+/// Returns `count` random edges between vertices below `vertices`, with self-loops and duplicates.
+std::vector<edge> random_edges(std::uint32_t vertices, std::uint64_t count) {
     std::vector<edge> edges;
-    const std::uint32_t vertices = 70001;
-    for (std::uint64_t i = 0; i < 100000; ++i) {
+    for (std::uint64_t i = 0; i < count; ++i) {
         edges.push_back(edge::between(simt::below32(simt::random_bits(1, 0, i), vertices),
                                       simt::below32(simt::random_bits(1, 1, i), vertices)));
     }
-    std::vector<edge> expected = edges;
-    std::sort(expected.begin(), expected.end());
-    expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
-    std::erase_if(expected, [](edge e) { return e.low() == e.high(); });
-    EXPECT_EQ(make_edge_list(vertices, edges).edges, expected);
+    return edges;
+}
+
+/// Numbers of edges around the one from which a list has buckets.
+constexpr std::uint64_t list_sizes[] = {1000, (1u << 20) - 1, 1u << 20, (1u << 20) + 77};
+
+TEST(edge_list, is_the_sorted_set_whatever_the_number_of_edges) {
+    for (const std::uint64_t count : list_sizes) {
+        for (const std::uint32_t vertices : {3u, 1500u, 70001u, 0xffffffffu}) {
+            const std::vector<edge> edges = random_edges(vertices, count);
+            std::vector<edge> expected = edges;
+            std::sort(expected.begin(), expected.end());
+            expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
+            std::erase_if(expected, [](edge e) { return e.low() == e.high(); });
+            EXPECT_TRUE(make_edge_list(vertices, edges).edges == expected) << count << " of " << vertices;
+        }
+    }
 }
 
 TEST(edge_list, shuffling_keeps_the_edges_and_follows_the_seed) {
-    std::vector<edge> edges;
-    for (std::uint32_t v = 1; v < 1000; ++v) {
-        edges.push_back(edge::between(0, v));
+    for (const std::uint64_t count : list_sizes) {
+        const std::vector<edge> edges = make_edge_list(1u << 30, random_edges(1u << 30, count)).edges;
+        std::vector<edge> a = shuffled(edges, 1);
+        EXPECT_TRUE(a != edges);
+        EXPECT_TRUE(a == shuffled(edges, 1));
+        EXPECT_TRUE(a != shuffled(edges, 2));
+        // A random order: about half of the pairs of neighbours ascend.
+        std::uint64_t ascend = 0;
+        for (std::size_t i = 1; i < a.size(); ++i) {
+            ascend += a[i - 1] < a[i] ? 1 : 0;
+        }
+        EXPECT_GT(ascend, a.size() * 45 / 100);
+        EXPECT_LT(ascend, a.size() * 55 / 100);
+        std::sort(a.begin(), a.end());
+        EXPECT_TRUE(a == edges);
     }
-    std::vector<edge> a = shuffled(edges, 1);
-    EXPECT_NE(a, edges);
-    EXPECT_EQ(a, shuffled(edges, 1));
-    EXPECT_NE(a, shuffled(edges, 2));
-    std::sort(a.begin(), a.end());
-    EXPECT_EQ(a, edges);
 }
 
 }  // namespace
