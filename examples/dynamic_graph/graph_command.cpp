@@ -402,14 +402,10 @@ void declare(CLI::App& app, graph_arguments& a) {
 command_line::subcommand graph_command() {
     const auto a = std::make_shared<graph_arguments>();
     return {"graph", "A dynamic graph that is built, changed and analysed by batches", "Examples",
-            [a](CLI::App& app) {
-                *a = graph_arguments();  // a process may run the command twice
-                declare(app, *a);
-            },
-            [a] { return run_checked(*a, execute, to_text, members); }};
+            [a](CLI::App& app) { declare(app, *a); }, [a] { return run_checked(*a, execute, to_text, members); }};
 }
 
-const command_line::registrar graph_command_registered{graph_command()};
+const command_line::registrar graph_command_registered{graph_command};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -161,7 +161,7 @@ command_line::subcommand join_command() {
             }};
 }
 
-const command_line::registrar join_command_registered{join_command()};
+const command_line::registrar join_command_registered{join_command};
 
 }  // namespace
 }  // namespace orchard::examples

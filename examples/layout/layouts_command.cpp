@@ -66,7 +66,7 @@ command_line::subcommand layouts_command() {
             [a] { return command_line::exit_code(layouts(*a)); }};
 }
 
-const command_line::registrar layouts_command_registered{layouts_command()};
+const command_line::registrar layouts_command_registered{layouts_command};
 
 }  // namespace
 }  // namespace orchard::examples

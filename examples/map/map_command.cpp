@@ -142,7 +142,6 @@ command_line::subcommand map_command() {
     const auto a = std::make_shared<map_arguments>();
     return {"map", "Draw what each segment of a heap is used for", "Examples",
             [a](CLI::App& app) {
-                *a = {};
                 app.add_option("--dump", a->dump, "The map that heap::dump, or another command's --dump, has written")
                     ->type_name("FILE");
                 app.add_option("--pid", a->pid, "Ask the heap of a running process, which has the option live_page")
@@ -159,7 +158,7 @@ command_line::subcommand map_command() {
             [a] { return command_line::exit_code(draw_map(*a)); }};
 }
 
-const command_line::registrar map_command_registered{map_command()};
+const command_line::registrar map_command_registered{map_command};
 
 }  // namespace
 }  // namespace orchard::examples

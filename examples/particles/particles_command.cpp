@@ -264,7 +264,7 @@ command_line::subcommand particles_command() {
             }};
 }
 
-const command_line::registrar particles_command_registered{particles_command()};
+const command_line::registrar particles_command_registered{particles_command};
 
 }  // namespace
 }  // namespace orchard::examples

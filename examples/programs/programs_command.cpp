@@ -150,10 +150,10 @@ command_line::subcommand programs_command() {
     const auto names = std::make_shared<std::vector<std::string>>();
     return {"programs", "Run the programs that README.md and docs/programs.md show", "Examples",
             [names](CLI::App& app) { app.add_option("name", *names, "Which ones; without a name all"); },
-            [names] { return command_line::exit_code(run_programs(std::exchange(*names, {}))); }};
+            [names] { return command_line::exit_code(run_programs(*names)); }};
 }
 
-const command_line::registrar programs_command_registered{programs_command()};
+const command_line::registrar programs_command_registered{programs_command};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -145,7 +145,7 @@ command_line::subcommand quickstart_command() {
             [a] { return command_line::exit_code(quickstart(*a)); }};
 }
 
-const command_line::registrar quickstart_registered{quickstart_command()};
+const command_line::registrar quickstart_registered{quickstart_command};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -267,7 +267,7 @@ command_line::subcommand tree_command() {
             [a](CLI::App& app) { declare(app, *a); }, [a] { return run_checked(*a, execute, to_text, members); }};
 }
 
-const command_line::registrar tree_command_registered{tree_command()};
+const command_line::registrar tree_command_registered{tree_command};
 
 }  // namespace
 }  // namespace orchard::examples

@@ -75,7 +75,7 @@ command_line::subcommand demo_command() {
             }};
 }
 
-const command_line::registrar demo_command_registered{demo_command()};
+const command_line::registrar demo_command_registered{demo_command};
 
 }  // namespace
 

@@ -129,7 +129,7 @@ command_line::subcommand walk_command() {
             }};
 }
 
-const command_line::registrar walk_command_registered{walk_command()};
+const command_line::registrar walk_command_registered{walk_command};
 
 }  // namespace
 

@@ -249,7 +249,7 @@ command_line::subcommand apps_command() {
             [a](CLI::App& app) { declare(app, *a); }, [a] { return command_line::exit_code(run(*a)); }};
 }
 
-const command_line::registrar apps_command_registered{apps_command()};
+const command_line::registrar apps_command_registered{apps_command};
 
 }  // namespace
 }  // namespace orchard::apps

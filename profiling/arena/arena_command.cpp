@@ -363,17 +363,14 @@ void declare(CLI::App& app, arguments& a) {
 command_line::subcommand arena_subcommand() {
     const auto a = std::make_shared<arguments>();
     return {"arena", "Run allocators against each other, and check them", "Measurements",
-            [a](CLI::App& app) {
-                *a = {};  // of an earlier call in this process
-                declare(app, *a);
-            },
+            [a](CLI::App& app) { declare(app, *a); },
             [a] {
                 const auto code = run_arena(*a);
                 return code.ok() ? *code : command_line::exit_code(code.status());
             }};
 }
 
-const command_line::registrar arena_registered{arena_subcommand()};
+const command_line::registrar arena_registered{arena_subcommand};
 
 }  // namespace
 }  // namespace orchard::arena

@@ -199,7 +199,7 @@ command_line::subcommand worker_subcommand() {
             [a] { return command_line::exit_code(work(*a)); }};
 }
 
-const command_line::registrar worker_registered{worker_subcommand()};
+const command_line::registrar worker_registered{worker_subcommand};
 
 }  // namespace
 

@@ -145,7 +145,7 @@ command_line::subcommand bench_command() {
         [a] { return command_line::exit_code(run(*a)); }};
 }
 
-const command_line::registrar bench_command_registered{bench_command()};
+const command_line::registrar bench_command_registered{bench_command};
 
 }  // namespace
 }  // namespace orchard::bench

@@ -230,7 +230,7 @@ command_line::subcommand oversubscribe_command() {
             [a](CLI::App& app) { declare(app, *a); }, [a] { return command_line::exit_code(run_command(*a)); }};
 }
 
-const command_line::registrar oversubscribe_registered{oversubscribe_command()};
+const command_line::registrar oversubscribe_registered{oversubscribe_command};
 
 }  // namespace
 }  // namespace orchard::oversubscribe

@@ -239,11 +239,13 @@ void declare(CLI::App& app, arguments& a) {
     a.app = &app;
 }
 
-const command_line::registrar profile_registered = [] {
+command_line::subcommand profile_command() {
     const auto a = std::make_shared<arguments>();
-    return command_line::registrar{{"profile", "Run a CUDA program and show its kernels and the movement of its memory",
-                                    "Measurements", [a](CLI::App& app) { declare(app, *a); }, [a] { return run(*a); }}};
-}();
+    return {"profile", "Run a CUDA program and show its kernels and the movement of its memory", "Measurements",
+            [a](CLI::App& app) { declare(app, *a); }, [a] { return run(*a); }};
+}
+
+const command_line::registrar profile_command_registered{profile_command};
 
 }  // namespace
 }  // namespace orchard::profiling

@@ -301,7 +301,7 @@ command_line::subcommand top_command() {
             [a] { return command_line::exit_code(run_top(*a)); }};
 }
 
-const command_line::registrar top_command_registered{top_command()};
+const command_line::registrar top_command_registered{top_command};
 
 }  // namespace
 }  // namespace orchard::top

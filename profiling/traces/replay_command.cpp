@@ -128,7 +128,6 @@ command_line::subcommand replay_command() {
     const auto a = std::make_shared<replay_arguments>();
     return {"replay", "Make the requests of a complete trace again, in a new heap", "Traces",
             [a](CLI::App& app) {
-                *a = replay_arguments{};  // a run before this one has set others
                 app.add_option("trace", a->file, "The trace's file")->type_name("FILE")->required();
                 app.add_option("--batch", a->batch, "Most requests of one kernel (1 to 16,777,216)")
                     ->type_name("N")
@@ -151,7 +150,7 @@ command_line::subcommand replay_command() {
             }};
 }
 
-const command_line::registrar replay_command_registered{replay_command()};
+const command_line::registrar replay_command_registered{replay_command};
 
 }  // namespace
 }  // namespace orchard::traces

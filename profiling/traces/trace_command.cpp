@@ -205,7 +205,6 @@ command_line::subcommand trace_command() {
     const auto a = std::make_shared<trace_arguments>();
     return {"trace", "Summary of a trace of a heap, or the trace in the format of another program", "Traces",
             [a](CLI::App& app) {
-                *a = trace_arguments{};  // a run before this one has set others
                 app.add_option("words", a->words, "The trace's file; or the word convert and the file")
                     ->type_name("[convert] FILE")
                     ->expected(1, 2)
@@ -217,7 +216,7 @@ command_line::subcommand trace_command() {
             [a] { return command_line::exit_code(run(*a)); }};
 }
 
-const command_line::registrar trace_command_registered{trace_command()};
+const command_line::registrar trace_command_registered{trace_command};
 
 }  // namespace
 }  // namespace orchard::traces

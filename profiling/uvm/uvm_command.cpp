@@ -341,7 +341,7 @@ command_line::subcommand uvm_command() {
             [a](CLI::App& app) { declare(app, *a); }, [a] { return command_line::exit_code(run_command(*a)); }};
 }
 
-const command_line::registrar uvm_command_registered{uvm_command()};
+const command_line::registrar uvm_command_registered{uvm_command};
 
 }  // namespace
 }  // namespace orchard::uvm_study

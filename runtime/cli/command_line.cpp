@@ -47,18 +47,18 @@ constexpr int failed = 1;
 // The commit that the program was built from; `run` sets it.
 std::string_view built_from = "unknown";
 
-std::vector<subcommand>& registered() {
-    static std::vector<subcommand> all;  // local to a function, so that it exists before any registrar
+std::vector<subcommand (*)()>& registered() {
+    static std::vector<subcommand (*)()> all;  // local to a function, so that it exists before any registrar
     return all;
 }
 
-/// Returns all subcommands, those of runtime/ too, sorted by name: the static objects of several files are created in
-/// an unspecified order. Names are unique, or `run` reports an error.
+/// Makes all subcommands, those of runtime/ too, and returns them sorted by name: the static objects of several files
+/// are created in an unspecified order. Names are unique, or `run` reports an error.
 std::vector<subcommand> sorted_subcommands() {
-    std::vector<subcommand> all = registered();
-    all.push_back(generate_command());
-    all.push_back(info_command());
-    all.push_back(options_command());
+    std::vector<subcommand> all{generate_command(), info_command(), options_command()};
+    for (const auto make : registered()) {
+        all.push_back(make());
+    }
     std::ranges::sort(all, {}, &subcommand::name);
     return all;
 }
@@ -201,7 +201,7 @@ int flushed(int code) {
 }  // namespace
 
 /// Runs before `main`, on one thread.
-registrar::registrar(subcommand command) { registered().push_back(std::move(command)); }
+registrar::registrar(subcommand (*make)()) { registered().push_back(make); }
 
 int run(int argc, const char* const* argv, std::string_view commit) {
     built_from = commit;

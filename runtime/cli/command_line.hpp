@@ -24,19 +24,24 @@ struct subcommand {
     std::string help;                        ///< one sentence, shown in the list of subcommands
     std::string group = "Subcommands";       ///< the heading of its group in that list; empty: it is not in the list
     std::function<void(CLI::App&)> declare;  ///< adds its flags; called for every subcommand before parsing, so it must
-                                             ///< do nothing else. The variables that it binds must live until `run` has
-                                             ///< returned.
+                                             ///< do nothing else. The variables that it binds must live as long as the
+                                             ///< subcommand.
     std::function<int()> run;                ///< called after parsing, for the chosen subcommand; returns the exit code
 };
 
-/// A static object that registers a subcommand before `main`:
+/// A static object that registers, before `main`, the function that makes a subcommand:
 ///
-///     const registrar walk{{"walk", "Random walk ...", "Examples", declare_walk, run_walk}};
+///     subcommand walk_command() {
+///         const auto a = std::make_shared<walk_arguments>();
+///         return {"walk", "Random walk ...", "Examples", [a](CLI::App& app) { ... }, [a] { ... }};
+///     }
+///     const registrar walk_command_registered{walk_command};
 ///
+/// Each call of `run` makes all subcommands anew, so that no argument of an earlier call in the process is left.
 /// Link the object file itself. From a static library, the linker would leave it out.
 class registrar {
 public:
-    explicit registrar(subcommand command);
+    explicit registrar(subcommand (*make)());
 };
 
 /// Parses the command line and runs the subcommand; returns the exit code of the process:

@@ -11,7 +11,9 @@ namespace {
 TEST(command_line_registrar_DeathTest, a_name_that_stands_twice_is_reported) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto twice = [] {
-        const registrar first{{.name = "info", .help = "The same name as a built-in one", .declare = {}, .run = {}}};
+        const registrar first{+[] {
+            return subcommand{.name = "info", .help = "The same name as a built-in one", .declare = {}, .run = {}};
+        }};
         const char* argv[] = {"orchard", "info"};
         _exit(run(2, argv));
     };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <sstream>
 
 #include "runtime/cli/command_line.hpp"
@@ -24,27 +25,32 @@ using test::run_with;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A subcommand with all kinds of arguments.
+// A subcommand with all kinds of arguments; each run makes new ones.
 struct probe_arguments {
     options heap;
     int steps = 1;
     std::string graph;
-    absl::Status result;
 };
-probe_arguments probe;
+std::shared_ptr<probe_arguments> probe;
+absl::Status probe_result;
 
-const registrar probe_registrar{{"probe", "Takes part in the tests", "Tests",
-                                 [](CLI::App& app) {
-                                     probe.heap = options{};
-                                     add_to(app, probe.heap);
-                                     app.add_option("--steps", probe.steps, "Steps")->check(CLI::Range(1, 100));
-                                     app.add_option("graph", probe.graph, "A file")->required();
-                                 },
-                                 [] {
-                                     std::cout << "probed " << probe.graph << " " << probe.steps << "\n";
-                                     return exit_code(probe.result);
-                                 }}};
-const registrar bare_registrar{{.name = "bare", .help = "Takes nothing", .declare = {}, .run = [] { return 7; }}};
+subcommand probe_command() {
+    probe = std::make_shared<probe_arguments>();
+    const auto a = probe;
+    return {"probe", "Takes part in the tests", "Tests",
+            [a](CLI::App& app) {
+                add_to(app, a->heap);
+                app.add_option("--steps", a->steps, "Steps")->check(CLI::Range(1, 100));
+                app.add_option("graph", a->graph, "A file")->required();
+            },
+            [a] {
+                std::cout << "probed " << a->graph << " " << a->steps << "\n";
+                return exit_code(probe_result);
+            }};
+}
+const registrar probe_registrar{probe_command};
+const registrar bare_registrar{
+    +[] { return subcommand{.name = "bare", .help = "Takes nothing", .declare = {}, .run = [] { return 7; }}; }};
 
 class command_line_run : public testing::Test {
 protected:
@@ -56,11 +62,7 @@ protected:
         EXPECT_EQ(result.err, line + "\n");
     }
 
-    void SetUp() override {
-        probe.result = absl::OkStatus();
-        probe.steps = 1;
-        probe.graph.clear();
-    }
+    void SetUp() override { probe_result = absl::OkStatus(); }
 
     testing_support::clean_environment environment_;
 };
@@ -70,7 +72,13 @@ TEST_F(command_line_run, runs_the_subcommand_with_its_flags) {
     EXPECT_EQ(result.code, 0);
     EXPECT_EQ(result.out, "probed roads.mtx 3\n");
     EXPECT_EQ(result.err, "");
-    EXPECT_EQ(probe.heap.capacity, 8 * mib);
+    EXPECT_EQ(probe->heap.capacity, 8 * mib);
+}
+
+TEST_F(command_line_run, keeps_no_argument_of_an_earlier_run) {
+    (void)run_with({"probe", "--steps", "3", "--capacity", "8MiB", "roads.mtx"});
+    EXPECT_EQ(run_with({"probe", "rivers.mtx"}).out, "probed rivers.mtx 1\n");
+    EXPECT_EQ(probe->heap.capacity, options{}.capacity);
 }
 
 TEST_F(command_line_run, warns_of_a_variable_that_names_no_option) {
@@ -201,7 +209,7 @@ TEST_F(command_line_run, stays_on_one_line_whatever_is_typed) {
 }
 
 TEST_F(command_line_run, a_status_of_the_subcommand_becomes_a_line_and_an_exit_code) {
-    probe.result = absl::NotFoundError("roads.mtx: no such file; check the name");
+    probe_result = absl::NotFoundError("roads.mtx: no such file; check the name");
     const outcome result = run_with({"probe", "roads.mtx"});
     EXPECT_EQ(result.code, 2);
     EXPECT_EQ(result.err, "orchard: roads.mtx: no such file; check the name\n");

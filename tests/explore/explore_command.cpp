@@ -288,7 +288,7 @@ command_line::subcommand explore_command() {
 
 namespace {
 
-const command_line::registrar explore_command_registered{explore_command()};
+const command_line::registrar explore_command_registered{explore_command};
 
 }  // namespace
 }  // namespace orchard::explore
