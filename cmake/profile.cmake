@@ -30,7 +30,8 @@ if(NOT ORCHARD_CUPTI STREQUAL "OFF")
     endif()
 endif()
 
-set(recorder_sources "${CMAKE_CURRENT_SOURCE_DIR}/profiling/profile/record_writer.cpp")
+set(recorder_sources "${CMAKE_CURRENT_SOURCE_DIR}/profiling/profile/record_writer.cpp"
+                     "${CMAKE_CURRENT_SOURCE_DIR}/profiling/profile/cubin_symbols.cpp")
 orchard_sources(injection_sources profiling/profile/injection)
 if(ORCHARD_HAS_CUPTI)
     add_library(orchard_profile SHARED ${injection_sources} ${recorder_sources})

@@ -21,7 +21,7 @@ namespace orchard::profiling {
                 optional(ActivityFlushPeriod) optional(ActivityConfigureUnifiedMemoryCounter)                          \
                     optional(PCSamplingEnable) optional(PCSamplingDisable)                                             \
                         optional(PCSamplingSetConfigurationAttribute) optional(PCSamplingGetNumStallReasons)           \
-                            optional(PCSamplingGetData)
+                            optional(PCSamplingGetData) optional(GetCubinCrc)
 
 struct cupti_functions {
 #define ORCHARD_CUPTI_POINTER(name) decltype(&::cupti##name) name = nullptr;

@@ -63,6 +63,19 @@ std::string pc_sampler::start(const cupti_functions& cupti, CUcontext context) {
     return "";
 }
 
+void pc_sampler::load(const cupti_functions& cupti, const void* cubin, std::size_t bytes) {
+    if (cupti.GetCubinCrc == nullptr) {
+        return;
+    }
+    CUpti_GetCubinCrcParams crc = {};
+    crc.size = CUpti_GetCubinCrcParamsSize;
+    crc.cubinSize = bytes;
+    crc.cubin = cubin;
+    if (cupti.GetCubinCrc(&crc) == CUPTI_SUCCESS) {
+        symbols_.add(crc.cubinCrc, {static_cast<const char*>(cubin), bytes});
+    }
+}
+
 void pc_sampler::collect(const cupti_functions& cupti) {
     for (sampled_context& c : contexts_) {
         collect(cupti, c);
@@ -101,7 +114,7 @@ void pc_sampler::add(table& from) {
             samples += counter.stallReason[k].samples;
         }
         if (counter.functionName != nullptr) {
-            functions_[counter.functionName] += samples;
+            functions_[symbols_.function_at(counter.cubinCrc, counter.functionName, counter.pcOffset)] += samples;
             counter.functionName = nullptr;
         }
     }

@@ -5,12 +5,14 @@
 /// Samples of the program counter, by CUPTI's interface for them: the hardware writes where each multiprocessor is, and
 /// CUPTI says in which function. Kernels run beside each other as without it.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "profiling/profile/cubin_symbols.hpp"
 #include "profiling/profile/injection/cupti_functions.hpp"
 
 namespace orchard::profiling {
@@ -20,6 +22,10 @@ class pc_sampler {
 public:
     /// Starts to sample in a context. Returns an empty text, or why it cannot be sampled.
     std::string start(const cupti_functions& cupti, CUcontext context);
+
+    /// Notes the functions of a module that was loaded. From then on, samples in a function that is not inlined bear
+    /// its name; others, and all if this is not called or the CUPTI has no GetCubinCrc, that of the kernel.
+    void load(const cupti_functions& cupti, const void* cubin, std::size_t bytes);
 
     /// Reads what is there now. Called where functions may soon get other places.
     void collect(const cupti_functions& cupti);
@@ -49,6 +55,7 @@ private:
     void collect(const cupti_functions& cupti, sampled_context& from);
     void add(table& from);
 
+    cubin_symbols symbols_;
     std::vector<sampled_context> contexts_;
     std::unordered_map<std::string, std::uint64_t> functions_;
     std::uint64_t all_ = 0;

@@ -74,6 +74,10 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 void CUPTIAPI at_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId what, const void* data) {
     if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
         const auto* resource = static_cast<const CUpti_ResourceData*>(data);
+        if (what == CUPTI_CBID_RESOURCE_MODULE_LOADED && resource != nullptr &&
+            resource->resourceDescriptor != nullptr) {
+            active->at_module(*static_cast<const CUpti_ModuleResourceData*>(resource->resourceDescriptor));
+        }
         active->at_resource(what, resource == nullptr ? nullptr : resource->context);
     }
 }
@@ -180,6 +184,14 @@ void recorder::configure_unified(const char* when) {
         tell(problem_code::note, "unified memory: this CUPTI does not report thrashing");
     }
     tell(problem_code::note, std::string("unified memory was recorded from ") + when + " on");
+}
+
+/// Also within another call of the recorder: CUPTI loads modules of its own, and says so, while it starts to sample.
+void recorder::at_module(const CUpti_ModuleResourceData& module) {
+    const std::scoped_lock lock(calls_);
+    if (settings_.samples && module.pCubin != nullptr) {
+        sampler_.load(cupti_, module.pCubin, module.cubinSize);
+    }
 }
 
 void recorder::at_resource(CUpti_CallbackId what, CUcontext context) {

@@ -47,6 +47,7 @@ public:
 
     /// Is told of contexts and modules.
     void at_resource(CUpti_CallbackId what, CUcontext context);
+    void at_module(const CUpti_ModuleResourceData& module);
 
     /// Is told of a heap. Any thread may call it.
     void tell_heap(profiled_event event, const profiled_heap& heap);

@@ -6,6 +6,8 @@
 
 #include "tests/profile/programs/fake_cupti.hpp"
 
+#include "tests/profile/programs/cubin.hpp"
+
 #include <cupti.h>
 #include <cupti_pcsampling.h>
 
@@ -62,20 +64,31 @@ std::size_t size_of(const CUpti_Activity* record) {
     }
 }
 
-/// Writes two program counters: one of the allocator, one of a kernel. All records of a function share one string, as
+/// The module of the kernel `walk`, with a function of the allocator that is not inlined.
+const std::string& module_of_walk() {
+    static const std::string cubin = orchard::profiling::test::make_cubin(
+        "_Z4walkPi", {{"_Z4walkPi", 0, 0x300}, {"$_Z4walkPi$_ZN7orchard6device11search_pageEv", 0x200, 0x100}});
+    return cubin;
+}
+
+/// Writes three program counters: one of the allocator, and two of a kernel, of which one is in a function of the
+/// allocator. All records of a function share one string, as
 /// CUPTI's do: freeing it is an error that the address sanitizer reports.
 void sample(CUpti_PCSamplingData& to) {
     static char names[][40] = {"_ZN7orchard6device11small_allocEv", "_Z4walkPi"};
-    const unsigned samples[] = {30, 70};
-    if (to.collectNumPcs < 2) {
+    constexpr std::size_t counters = 3;
+    const unsigned samples[counters] = {30, 70, 10};
+    if (to.collectNumPcs < counters) {
         std::abort();
     }
-    to.totalNumPcs = 2;
-    to.totalSamples = 105;
+    to.totalNumPcs = counters;
+    to.totalSamples = 115;
     to.droppedSamples = 5;
     to.remainingNumPcs = 0;
-    for (int i = 0; i < 2; ++i) {
-        to.pPcData[i].functionName = names[i];
+    for (std::size_t i = 0; i < counters; ++i) {
+        to.pPcData[i].functionName = names[i == 0 ? 0 : 1];
+        to.pPcData[i].cubinCrc = module_of_walk().size();
+        to.pPcData[i].pcOffset = i == 2 ? 0x2f0 : 0x10;
         to.pPcData[i].stallReasonCount = 2;
         to.pPcData[i].stallReason[0] = {0, samples[i] - 1};
         to.pPcData[i].stallReason[1] = {1, 1};
@@ -89,6 +102,12 @@ FAKE_API void fake_cupti_event(unsigned what) {
     static int context;
     CUpti_ResourceData data{};
     data.context = reinterpret_cast<CUcontext>(&context);
+    CUpti_ModuleResourceData module{};
+    if (what == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
+        module.cubinSize = module_of_walk().size();
+        module.pCubin = module_of_walk().data();
+        data.resourceDescriptor = &module;
+    }
     if (all().subscriber != nullptr && all().callbacks.contains(what)) {
         all().subscriber(nullptr, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
     }
@@ -203,6 +222,10 @@ FAKE_API CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, std:
     return CUPTI_SUCCESS;
 }
 
+FAKE_API CUptiResult cuptiGetCubinCrc(CUpti_GetCubinCrcParams* p) {
+    p->cubinCrc = p->cubinSize;
+    return fails("no_crc") ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
+}
 FAKE_API CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams*) {
     if (fails("no_samples")) {
         return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
