@@ -91,6 +91,7 @@ private:
 };
 
 /// Returns the records of a file, or of all files of a folder in the order of their names; none for an empty folder.
+/// Errors: InvalidArgument for a folder that this user may not read; those of `read_records`.
 absl::StatusOr<std::vector<recorded_process>> read_all(const std::string& path) {
     std::error_code error;
     std::vector<std::string> files;
@@ -99,6 +100,10 @@ absl::StatusOr<std::vector<recorded_process>> read_all(const std::string& path) 
             if (entry.path().extension() == extension) {
                 files.push_back(entry.path().string());
             }
+        }
+        if (error) {
+            return absl::InvalidArgumentError(
+                absl::StrCat(path, ": cannot be read: ", error.message(), "; run this as a user who may read it"));
         }
         std::sort(files.begin(), files.end());
     } else {
@@ -210,7 +215,8 @@ int run(const arguments& a) {
     } else if (const auto processes = read_all(a.read); !processes.ok()) {
         status = processes.status();
     } else {
-        status = processes->empty() ? absl::NotFoundError(absl::StrCat(a.read, ": it has no files of records"))
+        status = processes->empty() ? absl::NotFoundError(absl::StrCat(
+                                          a.read, ": it has no files of records; name a folder that --keep has filled"))
                                     : report(*processes, {"", 0, false, a.rows}, *out);
     }
     const int own = command_line::exit_code(status);

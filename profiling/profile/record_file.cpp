@@ -5,13 +5,12 @@
 
 #include "profiling/profile/record_file.hpp"
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/text/input_file.hpp"
 
 namespace orchard::profiling {
 namespace {
@@ -47,14 +46,15 @@ private:
 
     absl::Status read_header() {
         if (file_.size() < sizeof(file_header)) {
-            return absl::DataLossError(absl::StrFormat("%d bytes are no file of records, whose header has %d",
-                                                       file_.size(), sizeof(file_header)));
+            return absl::DataLossError(absl::StrFormat(
+                "%d bytes are no file of records, whose header has %d; name one that `orchard profile --keep` has kept",
+                file_.size(), sizeof(file_header)));
         }
         const auto header = first_of<file_header>(file_);
         if (std::memcmp(header.magic, file_magic, sizeof(file_magic)) != 0) {
             return absl::DataLossError(
                 absl::StrCat("it begins with \"", absl::CEscape(std::string(header.magic, sizeof(header.magic))),
-                             "\" and not with \"ORCHPROF\": orchard profile has not written it"));
+                             "\" and not with \"ORCHPROF\"; name a file that `orchard profile --keep` has kept"));
         }
         if (header.version != file_version) {
             return absl::UnimplementedError(
@@ -205,16 +205,16 @@ private:
 absl::StatusOr<recorded_process> parse_records(std::string_view file) { return block_reader(file).read(); }
 
 absl::StatusOr<recorded_process> read_records(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) {
-        return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+    auto in = detail::open_to_read(path);
+    if (!in.ok()) {
+        return in.status();
     }
-    std::string file;  // by `read`: an iterator over the file's buffer would throw if `path` is a folder
-    for (char part[4096]; in.read(part, sizeof part) || in.gcount() > 0;) {
-        file.append(part, static_cast<std::size_t>(in.gcount()));
+    std::string file;  // by `read`: an iterator over the file's buffer would throw if a read fails
+    for (char part[4096]; in->read(part, sizeof part) || in->gcount() > 0;) {
+        file.append(part, static_cast<std::size_t>(in->gcount()));
     }
-    if (in.bad()) {
-        return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+    if (in->bad()) {
+        return absl::DataLossError(absl::StrCat(path, ": cannot be read to its end; copy it elsewhere"));
     }
     absl::StatusOr<recorded_process> result = parse_records(file);
     return result.ok() ? std::move(result)

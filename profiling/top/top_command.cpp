@@ -146,27 +146,31 @@ absl::Status check_single(const std::vector<live_reader>& from) {
         })));
 }
 
+/// What pages say, and the errors of those that cannot be read, as of a heap that has ended meanwhile.
+struct read_pages {
+    std::vector<snapshot> heaps;
+    std::vector<absl::Status> errors;
+};
+
 /// Reads all pages. The device's counters are read for a reader that watches: waits up to two seconds for them, as long
-/// as none are younger than that. A heap that has ended meanwhile, or whose page cannot be read, is left out.
-/// @param warns  whether to say so on standard error
-std::vector<snapshot> read_all(std::vector<live_reader>& from, absl::Duration watch, bool warns) {
+/// as none are younger than that.
+read_pages read_all(std::vector<live_reader>& from, absl::Duration watch) {
     constexpr std::uint64_t young_ns = 1'500'000'000;
     for (live_reader& r : from) {
         r.watch(watch);
     }
-    std::vector<snapshot> all;
+    read_pages all;
     const absl::Time end = monotonic_now() + absl::Seconds(2);
     for (live_reader& r : from) {
         for (;;) {
             auto heap = r.read();
             if (!heap.ok()) {
-                command_line::warn(warns ? std::vector{std::string(heap.status().message())}
-                                         : std::vector<std::string>());
+                all.errors.push_back(heap.status());
                 break;
             }
             const std::uint64_t read_ns = heap->number("device_read_ns");
             if ((read_ns != 0 && monotonic_ns() - read_ns < young_ns) || monotonic_now() > end) {
-                all.push_back(*std::move(heap));
+                all.heaps.push_back(*std::move(heap));
                 break;
             }
             absl::SleepFor(absl::Milliseconds(20));
@@ -185,13 +189,20 @@ std::string list_of(const std::vector<snapshot>& heaps) {
     return text;
 }
 
-/// Prints the pages once: as Prometheus' text, or as text and JSON.
+/// Prints the pages once: as Prometheus' text, or as text and JSON. A page that cannot be read is an error if it is the
+/// only one, and a warning beside others. A list leaves it out.
 absl::Status report(const arguments& a, std::vector<live_reader>& from) {
     auto out = command_line::json_output::open(a.json);
     if (!out.ok()) {
         return out.status();
     }
-    const std::vector<snapshot> heaps = read_all(from, absl::Seconds(5), !a.lists);
+    const auto [heaps, errors] = read_all(from, absl::Seconds(5));
+    if (!a.lists && heaps.empty() && !errors.empty()) {
+        return errors.front();
+    }
+    for (const absl::Status& one : a.lists ? std::vector<absl::Status>() : errors) {
+        command_line::warn({std::string(one.message())});
+    }
     const std::uint64_t now = monotonic_ns();
     if (a.prometheus) {
         out->text() << to_prometheus(heaps, now);
@@ -235,7 +246,7 @@ absl::Status listen(const arguments& a) {
     return serve(*a.port, [every] {
         auto from = choose(every);
         const std::vector<snapshot> heaps =
-            from.ok() ? read_all(*from, absl::Seconds(30), false) : std::vector<snapshot>();
+            from.ok() ? read_all(*from, absl::Seconds(30)).heaps : std::vector<snapshot>();
         return to_prometheus(heaps, monotonic_ns());
     });
 }

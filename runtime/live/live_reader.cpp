@@ -63,7 +63,8 @@ absl::Status why_not(const ipc::interprocess_exception& e) {
         return absl::PermissionDeniedError("the live page is another user's; run this as that user");
     }
     return absl::UnavailableError(
-        absl::StrCat("the live page cannot be opened: ", error != 0 ? std::strerror(error) : e.what()));
+        absl::StrCat("the live page cannot be opened: ", error != 0 ? std::strerror(error) : e.what(),
+                     "; see `orchard top --list`"));
 }
 
 }  // namespace
@@ -228,7 +229,8 @@ absl::StatusOr<std::string> live_reader::send(command what, std::uint64_t number
     absl::Status status = check_owner();
     status.Update(check_size());
     if (status.ok() && command_first_ == 0) {
-        status = absl::FailedPreconditionError("its page takes no commands of this program's version");
+        status = absl::FailedPreconditionError(
+            "its page takes no commands of this program's version; use the `orchard` of its program's version");
     }
     const absl::Time end = monotonic_now() + limit;
     const std::uint64_t mark = claim_of(static_cast<std::uint32_t>(::getpid()), start_ticks_of(::getpid()).value_or(0));

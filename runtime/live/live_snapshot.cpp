@@ -31,9 +31,11 @@ bool is_name(std::string_view text) {
            std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
+constexpr const char* remedy = "end the program that owns it, or ask its author";
+
 absl::Status damaged(std::string_view what) {
-    return absl::DataLossError(absl::StrCat("the page is damaged: ", absl::string_view(what.data(), what.size()),
-                                            "; end the program that owns it, or ask its author"));
+    return absl::DataLossError(
+        absl::StrCat("the page is damaged: ", absl::string_view(what.data(), what.size()), "; ", remedy));
 }
 
 /// Reads one row, without its values.
@@ -102,14 +104,14 @@ std::vector<std::string> snapshot::labels_of(const field& of) const {
 /// The magic first: nothing else means anything before it is right.
 absl::Status check_header(words page, std::uint64_t bytes) {
     if (page.size() < header_words) {
-        return absl::DataLossError(
-            absl::StrFormat("it has %d bytes, and a live page has %d at least", bytes, header_words * word_bytes));
+        return absl::DataLossError(absl::StrFormat("it has %d bytes, and a live page has %d at least; %s", bytes,
+                                                   header_words * word_bytes, remedy));
     }
     if (at(page, header::magic) == 0) {
         return absl::UnavailableError("the page is being made; try again");
     }
     if (at(page, header::magic) != magic_word) {
-        return absl::DataLossError("it is no live page: its first bytes are not ORCHLIVE");
+        return absl::DataLossError(absl::StrCat("it is no live page: its first bytes are not ORCHLIVE; ", remedy));
     }
     const std::uint64_t version = at(page, header::version);
     if (version >> 32 != major_version) {
@@ -120,8 +122,8 @@ absl::Status check_header(words page, std::uint64_t bytes) {
     }
     const std::uint64_t promised = at(page, header::page_bytes);
     if (promised > bytes || promised > max_page_bytes || promised < header_words * word_bytes) {
-        return absl::DataLossError(
-            absl::StrFormat("the page is cut off or damaged: it has %d bytes, and says %d", bytes, promised));
+        return absl::DataLossError(absl::StrFormat("the page is cut off or damaged: it has %d bytes, and says %d; %s",
+                                                   bytes, promised, remedy));
     }
     return absl::OkStatus();
 }

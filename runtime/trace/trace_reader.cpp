@@ -10,12 +10,11 @@
 
 #include "runtime/trace/trace_reader.hpp"
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "runtime/text/input_file.hpp"
 
 namespace orchard {
 namespace {
@@ -43,7 +42,7 @@ public:
     absl::Status check_prefix() {
         const std::string prefix = read(prefix_bytes);
         if (prefix.size() < prefix_bytes || !prefix.starts_with(magic)) {
-            return wrong("this is no trace of Orchard");
+            return wrong("this is no trace of Orchard; record one with --trace FILE");
         }
         if (const std::uint32_t found = word_at(prefix, magic.size()); found != version) {
             return wrong(absl::StrFormat(
@@ -166,11 +165,8 @@ absl::StatusOr<trace_summary> read_trace(std::istream& from, const std::string& 
 
 absl::StatusOr<trace_summary> read_trace(const std::string& path,
                                          const std::function<absl::Status(const std::vector<event>&)>& take) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-        return absl::NotFoundError(absl::StrFormat("%s: %s", absl::CEscape(path), std::strerror(errno)));
-    }
-    return read_trace(file, path, take);
+    auto file = detail::open_to_read(path);
+    return file.ok() ? read_trace(*file, path, take) : file.status();
 }
 
 absl::StatusOr<whole_trace> load_trace(const std::string& path) {

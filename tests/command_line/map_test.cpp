@@ -297,9 +297,9 @@ TEST_F(map_command, says_what_is_wrong) {
     EXPECT_EQ(run_map("-o F/map.svg"), 2);
     EXPECT_THAT(error_, HasSubstr("give one of --dump FILE, --pid N and --example"));
     EXPECT_NE(run_map("--dump F/none.json -o F/map.svg"), 0);
-    EXPECT_THAT(error_, HasSubstr("none.json: cannot read: No such file or directory"));
+    EXPECT_THAT(error_, HasSubstr("none.json: cannot be read: No such file or directory"));
     EXPECT_NE(run_map("--dump F/ -o F/map.svg"), 0);
-    EXPECT_THAT(error_, HasSubstr("cannot read: Is a directory"));
+    EXPECT_THAT(error_, HasSubstr("cannot be read: Is a directory; name a file in it"));
     std::ofstream(folder_ + "/cut.json") << small().dump().substr(0, 300);
     EXPECT_NE(run_map("--dump F/cut.json -o F/map.svg"), 0);
     EXPECT_THAT(error_, HasSubstr("cut.json: the text is no JSON"));

@@ -130,7 +130,7 @@ TEST(trace_format, refuses_a_trace_with_a_wrong_bit_anywhere) {
 TEST(trace_format, names_what_is_wrong) {
     const std::string content = written(some_events(300, 11));
     const auto error = [](const std::string& text) { return std::string(read(text).status().message()); };
-    EXPECT_EQ(error("GIF89a is no trace"), "t: at byte 0: this is no trace of Orchard");
+    EXPECT_EQ(error("GIF89a is no trace"), "t: at byte 0: this is no trace of Orchard; record one with --trace FILE");
     std::string newer = content;
     newer[8] = 2;
     EXPECT_EQ(error(newer),

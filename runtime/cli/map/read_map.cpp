@@ -15,16 +15,14 @@
 #include "runtime/cli/map/read_map.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <system_error>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/text/input_file.hpp"
 #include "uvm/geometry/portion.hpp"
 
 namespace orchard::command_line {
@@ -414,22 +412,22 @@ absl::StatusOr<heap_map> parse_map(std::string_view text) { return map_reader().
 
 absl::StatusOr<heap_map> read_map(const std::string& path) {
     constexpr std::size_t most = std::size_t{1} << 30;
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
+    auto file = detail::open_to_read(path);
+    if (!file.ok()) {
+        return file.status();
+    }
     std::string text;
     char buffer[1 << 16];
-    while (file && text.size() <= most) {
-        file.read(buffer, sizeof(buffer));
-        text.append(buffer, static_cast<std::size_t>(file.gcount()));
+    while (*file && text.size() <= most) {
+        file->read(buffer, sizeof(buffer));
+        text.append(buffer, static_cast<std::size_t>(file->gcount()));
     }
     if (text.size() > most) {
         return absl::InvalidArgumentError(
             absl::StrFormat("%s: the file has more than 1 GiB, and no map has; name a file of heap::dump", path));
     }
-    if (!file.eof()) {
-        const std::string why = std::generic_category().message(errno != 0 ? errno : EIO);
-        return errno == ENOENT ? absl::NotFoundError(absl::StrFormat("%s: cannot read: %s", path, why))
-                               : absl::UnknownError(absl::StrFormat("%s: cannot read: %s", path, why));
+    if (!file->eof()) {
+        return absl::DataLossError(absl::StrFormat("%s: cannot be read to its end; copy it elsewhere", path));
     }
     auto map = parse_map(text);
     return map.ok() ? std::move(map)
