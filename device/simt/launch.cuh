@@ -184,12 +184,14 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
 }
 
 /// Launches `kernel`, and on CUDA does not wait until it has ended: errors of the running kernel appear at the next
-/// call that waits for the stream. On the emulated device it is `launch`. Launch watches are not told of it on CUDA.
+/// call that waits for the stream. On the emulated device it is `launch`. A launch watch is told of an end when the
+/// call returns: tools assign a kernel to the range in which it was launched.
 template <class Kernel>
 launch_result enqueue(const executor& on, grid shape, const Kernel& kernel) {
 #if ORCHARD_CUDA_SOURCE
     if (on.kind == device_kind::cuda) {
         static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
+        const launch_notice notice(static_cast<const char*>(__PRETTY_FUNCTION__));
         const current_device here(on.device);
         return detail::to_result(here.error() != cudaSuccess ? here.error()
                                                              : detail::enqueue_on_cuda(on, shape, kernel));

@@ -9,6 +9,7 @@
 namespace orchard::simt {
 
 /// Two functions that `launch` calls on the launching thread, before the kernel is launched and after it has ended.
+/// `enqueue` calls the second one on CUDA when the kernel is launched.
 /// @param kernel  a text with the type of the kernel: the compiler's name of a function whose parameter it is
 struct launch_watch {
     void (*begins)(const char* kernel);

@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/cli/command_line.hpp"
 #include "runtime/machine/machine_info.hpp"
+#include "runtime/nvtx/phase.hpp"
 
 namespace orchard::examples {
 
@@ -95,8 +96,9 @@ absl::Status unknown(const std::string& name) {
 
 /// Runs one program to its end. Errors: Internal, with the value that its `main` returned, if that is not 0. The
 /// program prints by stdio and this file by iostreams; both are flushed, so that the program's output comes before the
-/// line that reports its result.
+/// line that reports its result. A program is one phase for profilers, so that its text stays short.
 absl::Status run(const program& p) {
+    const nvtx::phase marked(nvtx::phase::compute);
     const int code = p.main();
     std::fflush(stdout);
     if (code != 0) {

@@ -106,10 +106,11 @@ public:
 
 private:
 #if ORCHARD_CUDA_SOURCE
-    /// Launches on the default stream, between two events. An error stays in `status_`, so that later launches fail at
-    /// once.
-    template <class Work>
-    absl::StatusOr<launch_times> run_plain(const Work& work, simt::grid shape) {
+    /// Launches on the default stream, between two events, and tells the launch watch as `simt::launch` does. An error
+    /// stays in `status_`, so that later launches fail at once.
+    template <class Kernel>
+    absl::StatusOr<launch_times> run_plain(const Kernel& work, simt::grid shape) {
+        const simt::launch_notice notice(static_cast<const char*>(__PRETTY_FUNCTION__));
         const stopwatch watch;
         // Events are recorded on the default stream, directly before and behind the kernel.
         events_.begin();

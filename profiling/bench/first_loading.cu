@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "runtime/heap/device_memory.hpp"
+#include "runtime/nvtx/phase.hpp"
 #endif
 
 namespace orchard::bench::first {
@@ -174,6 +175,7 @@ private:
     void launch_both(const ask_and_wait& work, const one_case& c, std::size_t number, std::uint32_t* word,
                      signals& host, ordered_json& row) {
         const simt::grid shape = simt::grid_for(c.threads);
+        const nvtx::phase marked(nvtx::phase::allocate, c.threads);
         const stopwatch watch;
         events_.begin(first_);
         plain_kernel<<<shape.blocks, shape.threads_per_block, 0, first_>>>(work);

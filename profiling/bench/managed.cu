@@ -33,6 +33,7 @@
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/nvtx/phase.hpp"
 #include "runtime/options/byte_size.hpp"
 #include "uvm/geometry/layout_text.hpp"
 #include "uvm/memory/managed_memory.hpp"
@@ -157,6 +158,7 @@ absl::Status time_discard(const settings& s, bool discard, ordered_json& rows) {
         status.Update(r->give());
         // Freed memory waits on the device; `trim` returns it to the host, which gives its contents up with `discard`.
         status.Update(r->of().trim());
+        const nvtx::phase marked(nvtx::phase::migrate, r->bytes());
         const absl::Time began = absl::Now();
         status.Update(r->of().prefetch(r->base(), r->bytes(), memory_tier::host));
         if (!status.ok()) {

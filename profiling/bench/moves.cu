@@ -15,12 +15,35 @@
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
+#include "runtime/nvtx/phase.hpp"
 #include "runtime/options/byte_size.hpp"
 
 namespace orchard::bench {
 namespace {
 
 using nlohmann::ordered_json;
+
+/// Writes its number into each segment of a block.
+absl::Status write_numbers(heap& in, char* first, std::uint64_t bytes) {
+    const nvtx::phase marked(nvtx::phase::build, bytes);
+    absl::Status status;
+    for (std::uint64_t i = 0; i < bytes / segment_bytes && status.ok(); ++i) {
+        status.Update(copy_to_device(in.executor(), first + i * segment_bytes, &i, sizeof(i)));
+    }
+    return status;
+}
+
+/// Counts the segments that do not have their number any more.
+absl::Status count_wrong(heap& in, const char* first, std::uint64_t bytes, std::uint64_t& wrong) {
+    const nvtx::phase marked(nvtx::phase::compute, bytes);
+    absl::Status status;
+    for (std::uint64_t i = 0; i < bytes / segment_bytes && status.ok(); ++i) {
+        std::uint64_t found = 0;
+        status.Update(copy_to_host(in.executor(), &found, first + i * segment_bytes, sizeof(found)));
+        wrong += found != i ? 1 : 0;
+    }
+    return status;
+}
 
 /// Returns the row of one unit. Errors: those of the heap; Internal if the block's contents changed.
 absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std::uint64_t bytes) {
@@ -40,24 +63,17 @@ absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std:
     if (!block.ok()) {
         return block.status();
     }
-    // One number in each segment.
-    const std::uint64_t segments = bytes / segment_bytes;
     char* const first = static_cast<char*>(*block);
-    for (std::uint64_t i = 0; i < segments && status.ok(); ++i) {
-        status.Update(copy_to_device(h->executor(), first + i * segment_bytes, &i, sizeof(i)));
-    }
+    status.Update(write_numbers(*h, first, bytes));
     std::vector<double> to_host;
     std::vector<double> to_device;
     for (int i = 0; i < s.repeats && status.ok(); ++i) {
+        const nvtx::phase marked(nvtx::phase::migrate, bytes);
         to_host.push_back(milliseconds_of([&] { status.Update(h->demote(first, bytes)); }));
         to_device.push_back(milliseconds_of([&] { status.Update(h->prefetch(first, bytes)); }));
     }
     std::uint64_t wrong = 0;
-    for (std::uint64_t i = 0; i < segments && status.ok(); ++i) {
-        std::uint64_t found = 0;
-        status.Update(copy_to_host(h->executor(), &found, first + i * segment_bytes, sizeof(found)));
-        wrong += found != i ? 1 : 0;
-    }
+    status.Update(status.ok() ? count_wrong(*h, first, bytes, wrong) : status);
     status.Update(h->free_on_host(first));
     if (!status.ok()) {
         return status;

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "runtime/nvtx/phase.hpp"
 #include "uvm/geometry/geometry.hpp"
 
 namespace orchard::bench {
@@ -40,6 +41,7 @@ absl::StatusOr<std::vector<bool>> pages_mapped(const void* at, std::uint64_t byt
 }
 
 absl::Status map_on_host(const void* at, std::uint64_t bytes, const std::function<absl::Status()>& bring_home) {
+    const nvtx::phase marked(nvtx::phase::migrate, bytes);
     if (auto s = bring_home(); !s.ok()) {
         return s;
     }

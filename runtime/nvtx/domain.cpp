@@ -36,7 +36,8 @@
 #else
 #define ORCHARD_NVTX_COUNTERS 0
 #endif
-#if ORCHARD_HAS_CUDA && __has_include(<nvtx3/nvToolsExtCuda.h>)
+// No type or function of CUDA is needed but its header, which a build for the emulated device may have, too.
+#if __has_include(<nvtx3/nvToolsExtCuda.h>) && __has_include(<cuda.h>)
 #include <nvtx3/nvToolsExtCuda.h>
 #define ORCHARD_NVTX_STREAMS 1
 #else
@@ -163,6 +164,8 @@ void name_thread(std::string_view name) {
     }
 }
 
+bool names_streams() { return ORCHARD_NVTX_STREAMS != 0; }
+
 void name_stream([[maybe_unused]] void* stream, [[maybe_unused]] const char* name) {
 #if ORCHARD_NVTX_STREAMS
     if (is_attached() && stream != nullptr) {
@@ -285,6 +288,7 @@ void pop() {}
 std::uint64_t start(name, std::uint64_t) { return 0; }
 void end(std::uint64_t) {}
 void name_thread(std::string_view) {}
+bool names_streams() { return false; }
 void name_stream(void*, const char*) {}
 std::uint64_t register_counter(const char*, const char*, const char*) { return 0; }
 void sample(std::uint64_t, std::int64_t) {}

@@ -41,7 +41,9 @@ void end(std::uint64_t range);
 
 /// Names the calling thread: `orchard ` and this name.
 void name_thread(std::string_view name);
-/// Names a stream of CUDA. Nothing for null, and in a build without CUDA.
+/// Returns true if this build can name streams, which takes CUDA's header.
+bool names_streams();
+/// Names a stream of CUDA. Nothing for null.
 void name_stream(void* stream, const char* name);
 
 /// Registers a counter of 64-bit integers, and returns its number for `sample`; 0 without a tool, which `sample`

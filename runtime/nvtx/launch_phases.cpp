@@ -9,13 +9,16 @@ namespace orchard::nvtx {
 namespace {
 
 struct word {
-    std::string_view begin;
+    std::string_view text;
     name phase;
 };
-constexpr word words[] = {{"free", name::free},         {"give", name::free},     {"put", name::free},
-                          {"allocate", name::allocate}, {"take", name::allocate}, {"request", name::allocate},
-                          {"insert", name::allocate},   {"grow", name::allocate}, {"fill", name::build},
-                          {"make", name::build},        {"stamp", name::build},   {"write", name::build}};
+constexpr word words[] = {
+    {"free", name::free},         {"give", name::free},        {"put", name::free},         {"release", name::free},
+    {"clear", name::free},        {"drain", name::free},       {"forget", name::free},      {"retire", name::free},
+    {"allocate", name::allocate}, {"take", name::allocate},    {"request", name::allocate}, {"ask", name::allocate},
+    {"insert", name::allocate},   {"reserve", name::allocate}, {"grow", name::allocate},    {"build", name::build},
+    {"fill", name::build},        {"make", name::build},       {"stamp", name::build},      {"write", name::build},
+    {"begin", name::build},       {"init", name::build},       {"start", name::build}};
 
 constexpr simt::launch_watch marking{[](const char* kernel) { push(phase_of_kernel(kernel), 0); }, [] { pop(); }};
 
@@ -31,8 +34,14 @@ name phase_of_kernel(std::string_view function) {
     if (const std::size_t at = function.rfind("::"); at != std::string_view::npos) {
         function.remove_prefix(at + 2);
     }
+    // The kernels of a graph have its name before their verb.
+    constexpr std::string_view of_graph = "graph_";
+    if (function.substr(0, of_graph.size()) == of_graph) {
+        function.remove_prefix(of_graph.size());
+    }
+    const std::string_view first = function.substr(0, function.find('_'));
     for (const word& w : words) {
-        if (function.substr(0, w.begin.size()) == w.begin) {
+        if (w.text == first) {
             return w.phase;
         }
     }

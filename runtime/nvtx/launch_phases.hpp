@@ -11,8 +11,12 @@
 namespace orchard::nvtx {
 
 /// Returns the phase of a kernel whose type is named in this text, such as `void f() [with Kernel =
-/// ns::free_blocks<4>]`. By the first part of the type's own name: `free_`, `give_`, `put_`: free; `allocate_`,
-/// `take_`, `request_`, `insert_`, `grow_`: allocate; `fill_`, `make_`, `stamp_`, `write_`: build; all others: compute.
+/// ns::free_blocks<4>]`. The first word of the type's own name decides, behind `graph_`:
+///
+///     allocate    allocate, take, request, ask, insert, reserve, grow
+///     free        free, give, put, release, clear, drain, forget, retire
+///     build       build, fill, make, stamp, write, begin, init, start
+///     compute     all others
 name phase_of_kernel(std::string_view function);
 
 /// Marks each launch of the process (`simt::launch`) as a range of its phase from now on, if a tool is attached. The

@@ -345,6 +345,34 @@ TEST_F(nvtx_marks, a_heap_with_the_option_off_says_nothing) {
     EXPECT_EQ(*marked, 0u);
 }
 
+TEST(nvtx_streams, have_the_names_that_they_are_given) {
+    if (!nvtx::names_streams()) {
+        GTEST_SKIP() << "this build has no header of CUDA";
+    }
+    int word = 0;
+    const std::size_t first = nvtx_record::lines();
+    nvtx::name_stream(&word, "a stream");
+    nvtx::name_stream(nullptr, "none");
+    const nvtx_record r(first);
+    ASSERT_EQ(r.streams.size(), 1u);
+    EXPECT_EQ(r.streams.begin()->first, reinterpret_cast<std::uint64_t>(&word));
+    EXPECT_EQ(r.streams.begin()->second, "a stream");
+}
+
+TEST_F(nvtx_marks, the_stream_of_a_heap_on_cuda_has_a_name) {
+    if (const auto choice = choose_device(device_option::cuda); !choice.ok()) {
+        GTEST_SKIP() << "needs a GPU: " << choice.status().message();
+    }
+    options o = values();
+    o.device = device_option::cuda;
+    make(o);
+    const auto stream = reinterpret_cast<std::uint64_t>(heap_->executor().stream);
+    ASSERT_NE(stream, 0u);
+    const nvtx_record r = record();
+    ASSERT_EQ(r.streams.count(stream), 1u);
+    EXPECT_EQ(r.streams.at(stream), "orchard heap");
+}
+
 TEST(nvtx_phases, follow_from_the_names_of_kernels) {
     using nvtx::phase_of_kernel;
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::test::allocate_each]"), nvtx::phase::allocate);
@@ -352,6 +380,12 @@ TEST(nvtx_phases, follow_from_the_names_of_kernels) {
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = a::{anonymous}::fill_parts<T, b::c>; T = int]"),
               nvtx::phase::build);
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = gemm]"), nvtx::phase::compute);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::build_octree<int>]"), nvtx::phase::build);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::ask_and_fail]"), nvtx::phase::allocate);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_init_kernel<a>]"), nvtx::phase::build);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_free_kernel<a>]"), nvtx::phase::free);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_merge]"), nvtx::phase::compute);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = freely_used]"), nvtx::phase::compute) << "the word is freely";
     EXPECT_EQ(phase_of_kernel(""), nvtx::phase::compute);
 }
 

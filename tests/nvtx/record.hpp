@@ -53,6 +53,7 @@ public:
     std::map<std::string, std::vector<range>> ranges;          ///< by name, those that have ended
     std::set<std::string> open;                                ///< names of ranges that have not
     std::map<std::string, std::set<std::uint64_t>> threads;    ///< by name
+    std::map<std::uint64_t, std::string> streams;              ///< names by address
     std::map<std::string, std::vector<std::int64_t>> samples;  ///< by the counter's name
     std::map<std::uint64_t, memory> heaps;
     std::vector<std::string> errors;  ///< calls that do not fit those before
@@ -77,6 +78,9 @@ private:
         if (verb == "thread") {
             const std::uint64_t thread = number();
             threads[rest()].insert(thread);
+        } else if (verb == "stream") {
+            const std::uint64_t stream = number();
+            streams[stream] = rest();
         } else if (verb == "push") {
             const std::uint64_t thread = number();
             const std::uint64_t payload = number();

@@ -10,6 +10,7 @@
 ///     pop TID                              region_end ADDRESS
 ///     start NUMBER PAYLOAD NAME            counter NUMBER NAME
 ///     end NUMBER                           sample NUMBER VALUE
+///     stream ADDRESS NAME
 ///
 /// Names are what the program registered. Every line is written at once, so that another process's end loses none.
 
@@ -77,6 +78,10 @@ nvtxStringHandle_t NVTX_API register_string(nvtxDomainHandle_t, const char* text
 void NVTX_API name_thread(std::uint32_t thread, const char* name) {
     const std::scoped_lock lock(mutex);
     write_line("thread %" PRIu32 " %s", thread, name);
+}
+void NVTX_API name_stream(void* stream, const char* name) {
+    const std::scoped_lock lock(mutex);
+    write_line("stream %" PRIuPTR " %s", reinterpret_cast<std::uintptr_t>(stream), name);
 }
 int NVTX_API push(nvtxDomainHandle_t, const nvtxEventAttributes_t* a) {
     const std::scoped_lock lock(mutex);
@@ -158,6 +163,10 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExpor
         return 0;
     }
     set(table, NVTX_CBID_CORE_NameOsThreadA, &name_thread);
+    if (callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CUDA, &table, &size) == 0) {
+        return 0;
+    }
+    set(table, NVTX_CBID_CUDA_NameCuStreamA, &name_stream);
     if (callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) == 0) {
         return 0;
     }
