@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct reading_command {
     const char* remedy_of_content;
     const char* remedy_of_folder = "Is a directory; name a file in it";
 };
+void PrintTo(const reading_command& one, std::ostream* to) { *to << one.name; }
 
 const std::vector<reading_command>& commands() {
     static const char* const trace = "this is no trace of Orchard; record one with --trace FILE";

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct wrong_page {
     const char* error;
     const char* remedy;
 };
+void PrintTo(const wrong_page& one, std::ostream* to) { *to << one.name; }
 
 constexpr const char* end_it = "; end the program that owns it, or ask its author\n";
 

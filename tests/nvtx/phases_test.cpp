@@ -12,6 +12,7 @@
 #include <checkout.hpp>
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -66,6 +67,7 @@ struct marking_command {
     std::vector<std::string> words;
     names has;
 };
+void PrintTo(const marking_command& one, std::ostream* to) { *to << one.name; }
 
 const std::vector<marking_command>& marking_commands() {
     static const std::vector<marking_command> all{
