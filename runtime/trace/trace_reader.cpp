@@ -65,25 +65,27 @@ public:
         read_section s{head.substr(0, 4), word_at(head, 8), {}};
         const std::uint32_t bytes = word_at(head, 4);
         if (s.kind != header_kind && s.kind != events_kind && s.kind != footer_kind) {
-            return wrong("no section begins here: the file is damaged");
+            return wrong("no section begins here: the file is damaged; record it again");
         }
         if (bytes > longest_content) {
-            return wrong(absl::StrFormat("a section of %d bytes; none has more than %d: the file is damaged", bytes,
-                                         longest_content));
+            return wrong(
+                absl::StrFormat("a section of %d bytes; none has more than %d: the file is damaged; record it again",
+                                bytes, longest_content));
         }
         s.content = read(bytes);
         if (s.content.size() < bytes) {
             return cut_off();
         }
         if (crc32(std::string_view(head).substr(0, 12), s.content) != word_at(head, 12)) {
-            return wrong("the checksum of this section is wrong: the file is damaged");
+            return wrong("the checksum of this section is wrong: the file is damaged; record it again");
         }
         return s;
     }
 
     [[nodiscard]] absl::Status cut_off() const {
         return wrong(
-            "the trace is cut off here: the program that wrote it ended before its heap, or the disk was full");
+            "the trace is cut off here: the program that wrote it ended before its heap, or the disk was full; record "
+            "it again");
     }
 
 private:
@@ -104,17 +106,19 @@ private:
 /// Takes the footer: it must fit what was read, and be the end.
 absl::Status take_footer(reading& file, const read_section& s, std::uint64_t events, trace_counts& counts) {
     if (!decode(s.content, counts)) {
-        return file.wrong("the footer is none: the file is damaged");
+        return file.wrong("the footer is none: the file is damaged; record it again");
     }
     if (counts.events != events) {
-        return file.wrong(absl::StrFormat("the footer counts %d events, and the trace has %d: sections are missing",
-                                          counts.events, events));
+        return file.wrong(
+            absl::StrFormat("the footer counts %d events, and the trace has %d: sections are missing; record it again",
+                            counts.events, events));
     }
     const auto after = file.next_section();
     if (!after.ok()) {
         return after.status();
     }
-    return after->kind.empty() ? absl::OkStatus() : file.wrong("there is more behind the footer: the file is damaged");
+    return after->kind.empty() ? absl::OkStatus()
+                               : file.wrong("there is more behind the footer: the file is damaged; record it again");
 }
 
 }  // namespace
@@ -137,17 +141,17 @@ absl::StatusOr<trace_summary> read_trace(std::istream& from, const std::string& 
             return file.cut_off();
         }
         if (first != (s->kind == header_kind)) {
-            return file.wrong(first ? "the header is missing: the file is damaged"
-                                    : "a second header: the file is damaged");
+            return file.wrong(first ? "the header is missing: the file is damaged; record it again"
+                                    : "a second header: the file is damaged; record it again");
         }
         if (first) {
             if (!decode(s->content, summary.info)) {
-                return file.wrong("the header is none: the file is damaged");
+                return file.wrong("the header is none: the file is damaged; record it again");
             }
         } else if (s->kind == events_kind) {
             events.clear();
             if (!decode(s->content, s->events, events)) {
-                return file.wrong("the events of this section are none: the file is damaged");
+                return file.wrong("the events of this section are none: the file is damaged; record it again");
             }
             count += events.size();
             if (absl::Status taken = take ? take(events) : absl::OkStatus(); !taken.ok()) {

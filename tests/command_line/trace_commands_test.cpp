@@ -50,6 +50,7 @@ TEST(replay_command, names_what_cannot_be_replayed) {
     const outcome half = run_with({"replay", cut.path(), "--device", "emulated"});
     EXPECT_EQ(half.code, 2);
     EXPECT_THAT(half.err, HasSubstr(cut.path() + ": at byte "));
+    EXPECT_THAT(half.err, HasSubstr("; record it again\n"));
     const test::trace_file sampled;
     EXPECT_EQ(run_with({"walk", "--rmat", "6", "--device", "emulated", "--quiet", "--trace", sampled.path(),
                         "--trace-mode", "sampled"})

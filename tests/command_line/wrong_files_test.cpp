@@ -95,6 +95,11 @@ TEST_P(command_that_reads, names_an_empty_file) {
     expect_refused(test::run_with(words_for(in("empty"))), in("empty"), GetParam().remedy_of_content);
 }
 
+TEST_P(command_that_reads, names_a_file_of_another_kind) {
+    std::ofstream(in("noise")) << "noise";
+    expect_refused(test::run_with(words_for(in("noise"))), in("noise"), GetParam().remedy_of_content);
+}
+
 TEST_P(command_that_reads, names_a_device) {
     expect_refused(test::run_with(words_for("/dev/null")), "/dev/null", GetParam().remedy_of_content);
 }
