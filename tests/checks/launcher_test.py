@@ -317,6 +317,11 @@ FAILED (failures=2, errors=3, skipped=4)
         done = self.start("arena", "--with", f"gallatin={checkout}")
         configured = [call for call in done.calls if call.startswith("cmake --preset")]
         self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={checkout}/include;{checkout}/alpaka/include", configured[0])
+        only_source = self.tree / "others"
+        (only_source / "source").mkdir(parents=True)
+        done = self.start("arena", "--with", f"gallatin={only_source}")
+        configured = [call for call in done.calls if call.startswith("cmake --preset")]
+        self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={only_source}/source", configured[0])
         for wrong, words in [("unknown=/tmp", "is one of: gallatin"), ("gallatin", "NAME=CHECKOUT"),
                              (f"gallatin={self.tree}/none", "there is no folder")]:
             with self.subTest(wrong=wrong):
