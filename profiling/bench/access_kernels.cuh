@@ -18,14 +18,19 @@ using simt::order;
 using word64 = simt::device_word<std::uint64_t>;
 
 /// The parameters of all kernels of one layout.
-template <class T>
+template <class T, lengths Lengths = lengths::equal>
 struct job {
     lane_array<T>* arrays;   ///< one for each thread
     std::uint32_t* results;  ///< one for each thread
     word64* wrong;           ///< number of failed checks
     std::uint32_t threads;
-    std::uint32_t count;  ///< elements of each array: a power of two, at least a batch
+    std::uint32_t count;  ///< elements of each array, or the least of them: a power of two, at least a batch
     std::uint32_t salt;   ///< selects the contents of the arrays, to read or to write
+
+    /// Returns the elements of a thread's array, a multiple of a batch.
+    [[nodiscard]] ORCHARD_INLINE std::uint32_t count_of(std::uint32_t thread) const {
+        return Lengths == lengths::equal ? count : own_count(count, thread);
+    }
 };
 
 /// The number of accesses that a thread has in flight. With all threads of a processor this is more than memory's
@@ -34,26 +39,28 @@ template <class T>
 inline constexpr std::uint32_t batch = words_of<T> == 1 ? 4 : 2;
 
 /// Registers of a timed kernel: few enough that 2,048 threads run at once on a processor, in every way of access.
-inline constexpr int registers_of_timed = 32;
+/// Unequal lanes are long, and have fewer threads; their table would need a stack with 32.
+template <lengths Lengths>
+inline constexpr int registers_of_timed = Lengths == lengths::equal ? 32 : 64;
 
 /// Each thread allocates its array; the lanes of a warp together.
-template <class T>
+template <class T, lengths Lengths = lengths::equal>
 struct allocate_kernel {
     heap_ref heap;
     layout how;
-    job<T> of;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto i = static_cast<std::uint32_t>(at.global_thread());
         if (i < of.threads) {
-            of.arrays[i] = heap.allocate_array<T>(of.count, how);
+            of.arrays[i] = heap.allocate_array<T>(of.count_of(i), how);
         }
     }
 };
 
-template <class T>
+template <class T, lengths Lengths = lengths::equal>
 struct free_kernel {
     heap_ref heap;
-    job<T> of;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto i = static_cast<std::uint32_t>(at.global_thread());
         if (i < of.threads) {
@@ -99,10 +106,10 @@ ORCHARD_INLINE std::uint32_t sum_of_piece(const tile_span<T>& piece) {
 
 /// Each thread reads `count` elements of its array, and stores their sum: without a result, the compiler would remove
 /// the reads.
-template <class T, class Way, class Order>
+template <class T, class Way, class Order, lengths Lengths = lengths::equal>
 struct read_kernel {
-    static constexpr int max_registers = registers_of_timed;
-    job<T> of;
+    static constexpr int max_registers = registers_of_timed<Lengths>;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());
         if (thread >= of.threads) {
@@ -115,8 +122,8 @@ struct read_kernel {
             static_assert(std::is_same_v<Order, sequential>);
             mine.for_each_tile([&](const tile_span<T>& piece) { sum += sum_of_piece(piece); });
         } else {
-            Order in_turn(of.count, thread);
-            sum = sum_in_batches<T>(Way::view(mine), of.count, in_turn);
+            Order in_turn(of.count_of(thread), thread);
+            sum = sum_in_batches<T>(Way::view(mine), of.count_of(thread), in_turn);
         }
         of.results[thread] = sum;
     }
@@ -148,11 +155,12 @@ ORCHARD_INLINE void write_piece(const tile_span<T>& piece, std::uint32_t seed) {
 }
 
 /// Each thread writes its array, in ascending order.
-template <class T, class Way>
+template <class T, class Way, lengths Lengths = lengths::equal>
 struct write_kernel {
     /// With pieces of 16 B elements, 32 registers would not suffice without a stack.
-    static constexpr int max_registers = std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed;
-    job<T> of;
+    static constexpr int max_registers =
+        std::is_same_v<Way, by_tile> && words_of<T> > 1 ? 40 : registers_of_timed<Lengths>;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());
         if (thread >= of.threads) {
@@ -163,7 +171,7 @@ struct write_kernel {
         if constexpr (std::is_same_v<Way, by_tile>) {
             mine.for_each_tile([&](const tile_span<T>& piece) { write_piece(piece, seed); });
         } else {
-            write_in_batches<T>(Way::view(mine), of.count, seed, 0);
+            write_in_batches<T>(Way::view(mine), of.count_of(thread), seed, 0);
         }
     }
 };
@@ -219,8 +227,8 @@ struct make_chain_kernel {
 
 /// Counts threads whose result is not `expected`, and overwrites all results, so that none is taken for a result of the
 /// next launch.
-template <class T>
-ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_t expected) {
+template <class Job>
+ORCHARD_INLINE void compare(const Job& of, std::uint32_t thread, std::uint32_t expected) {
     if (of.results[thread] != expected) {
         of.wrong->template fetch_add<order::relaxed>(1);  // only a count
     }
@@ -228,9 +236,9 @@ ORCHARD_INLINE void compare(const job<T>& of, std::uint32_t thread, std::uint32_
 }
 
 /// Checks the sums of `read_kernel` against the expected contents, without reading an element.
-template <class T, class Order>
+template <class T, class Order, lengths Lengths = lengths::equal>
 struct check_sums_kernel {
-    job<T> of;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());
         if (thread >= of.threads) {
@@ -238,9 +246,9 @@ struct check_sums_kernel {
         }
         const std::uint32_t seed = seed_of(thread, of.salt);
         // The same order as the timed kernel's, so that also the random one visits the same elements.
-        Order in_turn(of.count, thread);
+        Order in_turn(of.count_of(thread), thread);
         std::uint32_t sum = 0;
-        for (std::uint32_t i = 0; i < of.count; ++i) {
+        for (std::uint32_t i = 0; i < of.count_of(thread); ++i) {
             sum += sum_of(content<T>(seed, in_turn.index(i)));
         }
         compare(of, thread, sum);
@@ -248,9 +256,9 @@ struct check_sums_kernel {
 };
 
 /// Checks that each element holds the value that `write_kernel` should have written.
-template <class T>
+template <class T, lengths Lengths = lengths::equal>
 struct check_contents_kernel {
-    job<T> of;
+    job<T, Lengths> of;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         const auto thread = static_cast<std::uint32_t>(at.global_thread());
         if (thread >= of.threads) {
@@ -259,7 +267,7 @@ struct check_contents_kernel {
         const lane_array<T> mine = of.arrays[thread];
         const std::uint32_t seed = seed_of(thread, of.salt);
         std::uint64_t bad = 0;
-        for (std::uint32_t i = 0; i < of.count; ++i) {
+        for (std::uint32_t i = 0; i < of.count_of(thread); ++i) {
             const T found = mine[i];
             const T wanted = content<T>(seed, i);
             for (std::uint32_t w = 0; w < words_of<T>; ++w) {
@@ -289,6 +297,31 @@ struct check_chase_kernel {
             at_last = next_in_chain(at_last, of.count - 1);
         }
         compare(of, thread, at_last);
+    }
+};
+
+/// Checks that pieces come in ascending order, cover an array without a gap, and hold the elements of
+/// `lane_array::operator[]`: of arrays that have no other way. That arrays do not overlap is seen in their contents.
+template <class T, lengths Lengths>
+struct check_pieces_kernel {
+    job<T, Lengths> of;
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const auto thread = static_cast<std::uint32_t>(at.global_thread());
+        if (thread >= of.threads) {
+            return;
+        }
+        const lane_array<T> mine = of.arrays[thread];
+        std::uint64_t bad = 0;
+        std::uint32_t seen = 0;
+        mine.for_each_tile([&](const tile_span<T>& piece) {
+            for (std::uint32_t i = 0; i < piece.count; ++i) {
+                bad += &piece.data[i] != &mine[seen];
+                ++seen;
+            }
+        });
+        if (bad + (seen != of.count_of(thread)) != 0) {
+            of.wrong->template fetch_add<order::relaxed>(bad + (seen != of.count_of(thread)));  // only a count
+        }
     }
 };
 

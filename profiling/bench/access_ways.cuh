@@ -104,7 +104,18 @@ struct by_hand {
     }
 };
 
-// --- orders: the index of a thread's i-th access, for i = 0, 1, 2, ... in turn; sizes are powers of two ---
+// --- lengths of the arrays ---
+
+/// Whether all threads have arrays of one length, a power of two, or each has one of its own.
+enum class lengths { equal, unequal };
+
+/// Returns the elements of a thread's array, where lengths differ: `least` to almost 2 * `least`, a multiple of 4. At
+/// random, but always the same for one thread. `least` is a power of two.
+ORCHARD_INLINE std::uint32_t own_count(std::uint32_t least, std::uint32_t thread) {
+    return least + (device::mix(thread ^ 0x5bd1e995u) & (least - 1) & ~3u);
+}
+
+// --- orders: the index of a thread's i-th access, for i = 0, 1, 2, ... in turn ---
 
 /// Element by element.
 struct sequential {
@@ -113,7 +124,7 @@ struct sequential {
 };
 
 /// Every 17th element, wrapping around until all elements were accessed; the same indices for all lanes. 17 is odd, so
-/// that all elements of an array are accessed once each.
+/// that all elements of an array are accessed once each. The size is a power of two.
 struct strided {
     std::uint32_t last;
 
@@ -121,17 +132,43 @@ struct strided {
     ORCHARD_INLINE std::uint32_t index(std::uint32_t i) { return i * 17 & last; }
 };
 
+/// Returns the next state of a linear congruential generator. Its upper bits serve: the lower ones have short periods.
+ORCHARD_INLINE std::uint32_t next_random(std::uint32_t state) { return state * 1664525 + 1013904223; }
+
 /// The order of a linear congruential generator; each thread has its own start, so that the lanes of a warp access
-/// unrelated elements.
+/// unrelated elements. The size is a power of two.
 struct random {
     std::uint32_t last;
     std::uint32_t state;
 
     ORCHARD_INLINE random(std::uint32_t count, std::uint32_t thread) : last{count - 1}, state{device::mix(~thread)} {}
     ORCHARD_INLINE std::uint32_t index(std::uint32_t) {
-        state = state * 1664525 + 1013904223;
-        // The upper bits: the lower ones of such a generator have short periods.
+        state = next_random(state);
         return state >> 16 & last;
+    }
+};
+
+/// The same two orders for arrays of any length, up to 2^16 elements for the random one.
+struct strided_in_any {
+    std::uint32_t count;
+    std::uint32_t at;
+
+    ORCHARD_INLINE strided_in_any(std::uint32_t elements, std::uint32_t) : count{elements}, at{0} {}
+    ORCHARD_INLINE std::uint32_t index(std::uint32_t) {
+        const std::uint32_t found = at;
+        at = at + 17 < count ? at + 17 : at + 17 - count;
+        return found;
+    }
+};
+struct random_in_any {
+    std::uint32_t count;
+    std::uint32_t state;
+
+    ORCHARD_INLINE random_in_any(std::uint32_t elements, std::uint32_t thread)
+        : count{elements}, state{device::mix(~thread)} {}
+    ORCHARD_INLINE std::uint32_t index(std::uint32_t) {
+        state = next_random(state);
+        return (state >> 16) * count >> 16;
     }
 };
 

@@ -104,9 +104,17 @@ def access_rows():
         for by in ("lane_array", "raw pointer"):
             rows.append({"pattern": "dependent reads", "layout": layout, "element_bytes": 4, "by": by, "threads": 1,
                          "ns_per_100": 2500.0, "over_raw_ns": 0.0, "wrong": 0, **repeated("per_100_", unit="ns")})
+    # Unequal lanes have no arithmetic by hand, and no targets.
+    for layout in ("linear", "64 KiB tile"):
+        rows.append({"pattern": "sequential read, unequal lanes", "layout": layout, "element_bytes": 4,
+                     "by": "lane_array", "threads": 16_896, "us": 900.0, "gb_per_s": 1200.0, "share_of_linear": 0.5,
+                     "wrong": 0})
+    for row in rows:
+        row["array_bytes"] = 131_072 if "unequal" in row["pattern"] else 4096
     # Larger elements have no targets of GB/s: they move more.
     rows.append({"pattern": "sequential read", "layout": "16 B tile", "element_bytes": 16, "by": "lane_array",
-                 "threads": 270_336, "us": 900.0, "gb_per_s": 1200.0, "share_of_hand": 1.0, "wrong": 0})
+                 "threads": 270_336, "us": 900.0, "gb_per_s": 1200.0, "share_of_hand": 1.0, "wrong": 0,
+                 "array_bytes": 4096})
     return rows
 
 
