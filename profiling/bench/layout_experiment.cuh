@@ -14,6 +14,7 @@
 
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/managed_kernels.cuh"
+#include "profiling/bench/repetitions.hpp"
 #include "profiling/bench/watched_memory.hpp"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
@@ -40,13 +41,20 @@ struct pattern_result {
     std::vector<double> moved_mb;  ///< [launch] what has left the host then, in 10^6 B
     double read_64k_mb = 0;        ///< the pages of 64 KiB in which a thread reads, in 10^6 B
     double read_4k_mb = 0;         ///< the same of 4 KiB
+    std::uint64_t va_blocks = 0;   ///< VA blocks (2 MiB) in which a thread reads
+};
+
+/// The memory that a heap has granted for the arrays.
+struct memory_use {
+    std::uint64_t granted_bytes = 0;  ///< whole segments
+    double prefetch_ms = 0;           ///< to move as many bytes, from the heap's first on, from the host to the GPU
 };
 
 /// Arrays of threads, all of them on the host, of which kernels read a small part: each thread 100 places, one after
 /// the other. Each launch begins with all pages on the host: otherwise only the first one would fault.
 class layout_experiment {
 public:
-    /// @param thread_bytes  of each thread's array, a power of two
+    /// @param thread_bytes  of each thread's array; by hand a power of two
     /// @param capacity  of the heap for `run_by_heap`
     /// @param patterns  those to run, all unless given
     layout_experiment(const settings& s, std::uint64_t threads, std::uint64_t thread_bytes, std::uint64_t capacity,
@@ -59,7 +67,8 @@ public:
 
     /// Returns the results for arrays of a heap, one for each pattern. Errors: those of the heap, of launches and of
     /// `map_on_host`; Internal if an array is missing.
-    [[nodiscard]] absl::StatusOr<std::vector<pattern_result>> run_by_heap(layout how) const {
+    /// @param use  where the use of memory is written; null: not measured
+    [[nodiscard]] absl::StatusOr<std::vector<pattern_result>> run_by_heap(layout how, memory_use* use = nullptr) const {
         auto made = heap::create(faulting_heap(s_, capacity_));
         if (!made.ok()) {
             return made.status();
@@ -83,8 +92,14 @@ public:
         char* const base = h.ref().view().base;
         // The whole heap is brought to the host, not only the arrays: moves are counted over all of it.
         const std::uint64_t all = h.configuration().capacity;
-        return run_patterns(h.executor(), arrays_of_heap{arrays->data()}, base, all,
-                            [&] { return h.prefetch(base, all, memory_tier::host); });
+        const auto bring_home = [&] { return h.prefetch(base, all, memory_tier::host); };
+        auto results = run_patterns(h.executor(), arrays_of_heap{arrays->data()}, base, all, bring_home);
+        if (results.ok() && use != nullptr) {
+            if (absl::Status s = measure_use(h, base, all, bring_home, *use); !s.ok()) {
+                return s;
+            }
+        }
+        return results;
     }
 
     /// Returns the same for plain managed memory, with index arithmetic in the kernel.
@@ -154,6 +169,26 @@ private:
         return results;
     }
 
+    /// Measures what the arrays take of a heap at [base, base + bytes). The heap grants the lowest addresses that are
+    /// free, so that its first segments are those that hold the arrays.
+    static absl::Status measure_use(heap& h, char* base, std::uint64_t bytes,
+                                    const std::function<absl::Status()>& bring_home, memory_use& use) {
+        // Else refills that are under way would count, too.
+        if (absl::Status trimmed = h.trim(); !trimmed.ok()) {
+            return trimmed;
+        }
+        const auto stats = h.stats();
+        if (!stats.ok()) {
+            return stats.status();
+        }
+        use.granted_bytes =
+            (stats->segments_granted - std::min(stats->segments_granted, stats->segments_in_cache)) * segment_bytes;
+        absl::Status status = map_on_host(base, bytes, bring_home);
+        use.prefetch_ms =
+            milliseconds_of([&] { status.Update(h.prefetch(base, use.granted_bytes, memory_tier::device)); });
+        return status;
+    }
+
     /// Runs the kernel once, and adds its time and what has left the host to `to`.
     template <class Arrays>
     absl::Status read_once(simt::executor on, const Arrays& arrays, places which, const char* base, std::uint64_t bytes,
@@ -198,10 +233,17 @@ private:
                               : to_status(done));
         std::uint64_t small = 0;
         std::uint64_t big = 0;
-        for (const std::uint32_t word : words) {
+        constexpr std::size_t words_of_block = segment_bytes / os_page_bytes / 32;
+        std::size_t last_block = words.size();  // none
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            const std::uint32_t word = words[i];
             small += static_cast<std::uint64_t>(std::popcount(word));
             // 16 pages of 4 KiB are one of 64 KiB.
             big += ((word & 0xffffu) != 0 ? 1u : 0u) + ((word >> 16) != 0 ? 1u : 0u);
+            if (word != 0 && i / words_of_block != last_block) {
+                last_block = i / words_of_block;
+                ++to.va_blocks;
+            }
         }
         to.read_4k_mb = static_cast<double>(small * os_page_bytes) * 1e-6;
         to.read_64k_mb = static_cast<double>(big * big_page_bytes) * 1e-6;

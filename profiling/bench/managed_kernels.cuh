@@ -75,16 +75,17 @@ struct reads_of {
     std::uint32_t reads;
     std::uint32_t seed;
     std::uint64_t threads;
-    std::uint64_t count;  ///< elements of each array, a power of two
+    std::uint64_t count;  ///< elements of each array, less than 2^32
 
     /// Returns the index of read number `read` of thread `i`.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t place(std::uint64_t i, std::uint32_t read) const {
         constexpr std::uint64_t stride = (64 << 10) / sizeof(element);
         if (which == places::stride_64k) {
-            return read * stride & (count - 1);
+            return read * stride % count;
         }
         const std::uint64_t reader = which == places::own ? i : i / simt::warp_size;
-        return device::mix(static_cast<std::uint32_t>(reader * reads + read) ^ device::mix(seed)) & (count - 1);
+        const std::uint64_t bits = device::mix(static_cast<std::uint32_t>(reader * reads + read) ^ device::mix(seed));
+        return (count & (count - 1)) == 0 ? bits & (count - 1) : bits * count >> 32;
     }
 };
 

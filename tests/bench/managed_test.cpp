@@ -8,6 +8,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
 #include "profiling/bench/watched_memory.hpp"
 #include "tests/bench/run_benchmark.hpp"
 #include "uvm/geometry/geometry.hpp"
@@ -58,11 +63,51 @@ TEST(bench_managed, has_every_pattern_layout_and_way) {
 TEST(bench_ranges, has_every_size_layout_and_pattern) {
     const auto rows = run_quickly("ranges");
     ASSERT_TRUE(rows.ok()) << rows.status();
-    EXPECT_EQ(rows->size(), 4u * 3u * 2u);  // sizes, layouts, patterns
+    EXPECT_EQ(rows->size(),
+              4u * 3u * 2u + 3u * 2u * 2u);  // sizes, layouts, patterns; sizes with tails, tails, patterns
     for (const auto& row : *rows) {
         EXPECT_EQ(row["moved_mb"], 0) << row;
         EXPECT_EQ(row["used_64k"], 0) << row;
+        EXPECT_GT(row["ms"], 0) << row;
     }
+}
+
+// Two warps. Their whole segments are 1, 2 and 8 each, and a tail is 128, 128 or 256 KiB, or two for both warps.
+TEST(bench_ranges, pooled_tails_share_va_blocks) {
+    const auto rows = run_quickly("ranges");
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    std::map<std::pair<int, std::string>, double> blocks;
+    for (const auto& row : *rows) {
+        if (!row.contains("tails")) {
+            continue;
+        }
+        const int kib = row["bytes_a_thread"].get<int>() / 1024;
+        const double granted = row["granted_over_asked"].get<double>() * 64 * kib / 2048;
+        blocks[{kib, row["tails"]}] = granted;
+        EXPECT_LE(row["va_blocks"], granted) << row;
+        EXPECT_GE(row["va_blocks"].get<double>(), 64 * kib / 2048) << "all whole segments: " << row;
+        EXPECT_GT(row["prefetch_ms"], 0) << row;
+    }
+    EXPECT_EQ(blocks, (std::map<std::pair<int, std::string>, double>{{{66, "adjacent"}, 4},
+                                                                     {{66, "pooled"}, 3},
+                                                                     {{132, "adjacent"}, 6},
+                                                                     {{132, "pooled"}, 5},
+                                                                     {{520, "adjacent"}, 18},
+                                                                     {{520, "pooled"}, 17}}));
+}
+
+TEST(bench_ranges, tails_beyond_the_limit_of_managed_heaps_are_left_out) {
+    options values;
+    values.managed_limit = 64 << 20;  // of 66 and 132 KiB a thread, twice the arrays and 32 MiB fit
+    const auto rows = run_quickly("ranges", values);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    std::set<int> sizes;
+    for (const auto& row : *rows) {
+        if (row.contains("tails")) {
+            sizes.insert(row["bytes_a_thread"].get<int>() / 1024);
+        }
+    }
+    EXPECT_EQ(sizes, (std::set<int>{66, 132}));
 }
 
 TEST(bench_managed, is_refused_above_the_limit) {
