@@ -8,6 +8,8 @@
 ///     bytes                   of the block that is demoted and prefetched by turns
 ///     to_host_..., to_device_...   milliseconds of `demote` and `prefetch`
 ///     to_host_gb_s, to_device_gb_s   of the settled ones
+///     moved_to_host_bytes, moved_to_device_bytes   by all calls, as the heap has counted
+///     wrong_segments          whose contents have changed; 0 unless something is broken
 ///
 /// The first demotion creates the memory of the host's tier; later ones find it.
 
@@ -45,7 +47,7 @@ absl::Status count_wrong(heap& in, const char* first, std::uint64_t bytes, std::
     return status;
 }
 
-/// Returns the row of one unit. Errors: those of the heap; Internal if the block's contents changed.
+/// Returns the row of one unit. Errors: those of the heap.
 absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std::uint64_t bytes) {
     options values = s.heap;
     values.device = s.device == simt::device_kind::cuda ? device_option::cuda : device_option::emulated;
@@ -72,6 +74,8 @@ absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std:
         to_host.push_back(milliseconds_of([&] { status.Update(h->demote(first, bytes)); }));
         to_device.push_back(milliseconds_of([&] { status.Update(h->prefetch(first, bytes)); }));
     }
+    const auto stats = h->stats();
+    status.Update(stats.status());
     std::uint64_t wrong = 0;
     status.Update(status.ok() ? count_wrong(*h, first, bytes, wrong) : status);
     status.Update(h->free_on_host(first));
@@ -87,6 +91,8 @@ absl::StatusOr<ordered_json> measure(const settings& s, std::uint64_t unit, std:
     };
     row["to_host_gb_s"] = rate(to_host);
     row["to_device_gb_s"] = rate(to_device);
+    row["moved_to_host_bytes"] = stats->moved_to_host_bytes;
+    row["moved_to_device_bytes"] = stats->moved_to_device_bytes;
     return row;
 }
 
