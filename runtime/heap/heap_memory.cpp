@@ -185,16 +185,21 @@ absl::StatusOr<std::unique_ptr<backing>> make_backing_in(const supplied_memory& 
     return made;
 }
 
+absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes) {
+    return make_managed_mailbox(kind == simt::device_kind::cuda
+                                    ? make_cuda_managed_memory()
+                                    : absl::StatusOr<std::unique_ptr<managed_memory>>(make_emulated_managed_memory()),
+                                bytes);
+}
+
 /// The host writes the pages first, so that they lie there from the start. The advice comes before: the driver maps
 /// them for the GPU as they appear, so that no access of a kernel faults.
-absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes) {
+absl::StatusOr<host_resident_memory> make_managed_mailbox(absl::StatusOr<std::unique_ptr<managed_memory>> memory,
+                                                          std::size_t bytes) {
     const auto failed = [](const absl::Status& why) {
         return absl::Status(why.code(),
                             absl::StrFormat("mailbox_memory managed: %s; use mailbox_memory pinned", why.message()));
     };
-    auto memory = kind == simt::device_kind::cuda
-                      ? make_cuda_managed_memory()
-                      : absl::StatusOr<std::unique_ptr<managed_memory>>(make_emulated_managed_memory());
     if (!memory.ok()) {
         return failed(memory.status());
     }

@@ -62,6 +62,9 @@ struct host_resident_memory {
 ///
 /// Source: AlignMalloc, section VI.A: preferred location the CPU, accessed by the GPU.
 absl::StatusOr<host_resident_memory> make_managed_mailbox(simt::device_kind kind, std::size_t bytes);
+/// The same in `memory`, of which nothing is allocated yet; or why there is none.
+absl::StatusOr<host_resident_memory> make_managed_mailbox(absl::StatusOr<std::unique_ptr<managed_memory>> memory,
+                                                          std::size_t bytes);
 
 /// The largest number of segments that a heap may ever have committed at once, limited by its budgets or by its
 /// addresses. The slab tables are as long, since no more segments can be slabs.

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -136,6 +138,35 @@ protected:
         expect_that_a_heap_works("at first");  // the device keeps threads and stacks for later launches
     }
 };
+
+/// Returns the errors of creating a heap, one for each call of `mmap` that fails in it, until none does.
+std::vector<std::string> errors_of_creation(mailbox_memory_option memory) {
+    options values = small_heap();
+    values.mailbox_memory = memory;
+    std::vector<std::string> errors;
+    bool came = true;
+    for (std::uint32_t nth = 1; came && nth < 2'000; ++nth) {
+        const failure_of_call failing(failing_call::mmap, nth, failure_of_call::how::once);
+        const auto made = heap::create(values);
+        came = failing.came();
+        if (!made.ok()) {
+            errors.emplace_back(made.status().message());
+        }
+    }
+    EXPECT_FALSE(came) << "the calls of a creation do not end";
+    return errors;
+}
+
+TEST_F(heap_of_a_process, names_the_remedy_where_a_managed_mailbox_cannot_be_had) {
+    const auto remedies = [](mailbox_memory_option memory) {
+        return std::ranges::count_if(errors_of_creation(memory), [](const std::string& error) {
+            return error.starts_with("mailbox_memory managed: ") && error.ends_with("; use mailbox_memory pinned");
+        });
+    };
+    EXPECT_EQ(remedies(mailbox_memory_option::managed), 1) << "the mailbox is one call of mmap";
+    EXPECT_EQ(remedies(mailbox_memory_option::pinned), 0);
+    expect_that_a_heap_works("after the errors");
+}
 
 class failing_calls : public heap_of_a_process, public testing::WithParamInterface<failing_call> {};
 
