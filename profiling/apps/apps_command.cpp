@@ -109,21 +109,23 @@ void print_row(std::ostream& to, const ordered_json& row) {
     const auto ms = [&](const char* of) {
         return row[of].is_null() ? std::string("-") : absl::StrFormat("%.2f", row[of].get<double>() * 1e-3);
     };
+    const std::string resident =
+        row["resident_share"].is_null() ? "-" : absl::StrFormat("%.2f", row["resident_share"].get<double>());
     to << absl::StrFormat(
-        "%-11s %-8s %-15s %9s %6.3f %9s %9s %9s %9s %9s %9s %8.1f %5.2f %8s %5d %8d %5d\n",
-        row["application"].get<std::string>(), row["backing"].get<std::string>(), row["layout"].get<std::string>(),
-        format_bytes(row["bytes"].get<std::uint64_t>()), row["part"].get<double>(), ms("first_us"), ms("third_us"),
-        ms("tenth_us"), ms("median_us"), ms("allocate_us"), ms("fill_us"), row["gb_per_s"].get<double>(),
-        row["resident_share"].get<double>(), format_bytes(row["moved_bytes"].get<std::uint64_t>()),
+        "%-11s %-8s %-8s %-15s %9s %6.3f %9s %9s %9s %9s %9s %9s %8.1f %5s %8s %5d %8d %5d\n",
+        row["application"].get<std::string>(), row["backing"].get<std::string>(), row["by"].get<std::string>(),
+        row["layout"].get<std::string>(), format_bytes(row["bytes"].get<std::uint64_t>()), row["part"].get<double>(),
+        ms("first_us"), ms("third_us"), ms("tenth_us"), ms("median_us"), ms("allocate_us"), ms("fill_us"),
+        row["gb_per_s"].get<double>(), resident, format_bytes(row["moved_bytes"].get<std::uint64_t>()),
         row["nulls"].get<std::uint64_t>(), row["checked"].get<std::uint64_t>(), row["wrong"].get<std::uint64_t>());
     if (row.contains("error")) {
         to << "  error: " << row["error"].get<std::string>() << "\n";
     }
 }
 void print_header(std::ostream& to) {
-    to << absl::StrFormat("%-11s %-8s %-15s %9s %6s %9s %9s %9s %9s %9s %9s %8s %5s %8s %5s %8s %5s\n", "application",
-                          "backing", "layout", "bytes", "part", "first ms", "third", "tenth", "median", "allocate",
-                          "fill", "GB/s", "on", "moved", "nulls", "checked", "wrong");
+    to << absl::StrFormat("%-11s %-8s %-8s %-15s %9s %6s %9s %9s %9s %9s %9s %9s %8s %5s %8s %5s %8s %5s\n",
+                          "application", "backing", "by", "layout", "bytes", "part", "first ms", "third", "tenth",
+                          "median", "allocate", "fill", "GB/s", "on", "moved", "nulls", "checked", "wrong");
 }
 
 absl::Status run(arguments& a) {

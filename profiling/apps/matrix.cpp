@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
+#include "profiling/apps/model.hpp"
 #include "profiling/bench/bench.hpp"
 #include "profiling/bench/repetitions.hpp"
 #include "runtime/cli/program_heap.hpp"
@@ -61,9 +62,26 @@ bool is_row_of(const ordered_json& row, const ordered_json& key) {
 /// Returns a rate in GB/s; 0 without a time.
 double gb_per_s(double bytes, double us) { return us > 0 ? bytes / us * 1e-3 : 0; }
 
-/// Adds what a run found to its row.
-void add_outcome(ordered_json& row, const outcome& found) {
+/// Returns true if a managed heap for arrays of `bytes` is larger than managed heaps may be.
+bool is_beyond_limit(const options& heap, std::uint64_t bytes) {
+    return heap.backing == backing_option::managed && heap.managed_limit != 0 &&
+           capacity_for(bytes) > heap.managed_limit;
+}
+
+/// Adds the result of its checks, and the error of a run.
+void add_checks(ordered_json& row, const outcome& found) {
+    row["nulls"] = found.nulls;
+    row["checked"] = found.checked;
+    row["wrong"] = found.wrong;
+    if (!found.error.ok()) {
+        row["error"] = std::string(found.error.message());
+    }
+}
+
+/// Adds what a run found to its row. @param by  the device: hardware, or emulated
+void add_outcome(ordered_json& row, const char* by, const outcome& found) {
     const double us = found.pass_us.empty() ? 0 : bench::median(found.pass_us);
+    row["by"] = by;
     row["array_bytes"] = found.array_bytes;
     row["part"] = found.part;
     // A null where there are not so many passes.
@@ -79,12 +97,25 @@ void add_outcome(ordered_json& row, const outcome& found) {
     row["resident_share"] = found.resident_share();
     row["moved_bytes"] = found.moved_bytes();
     row["moves_us"] = found.moves_us;
-    row["nulls"] = found.nulls;
-    row["checked"] = found.checked;
-    row["wrong"] = found.wrong;
-    if (!found.error.ok()) {
-        row["error"] = std::string(found.error.message());
+    add_checks(row, found);
+}
+
+/// Adds the model's prediction of the first pass to a row, with a null for each time that the model does not know.
+/// `found`: the run, in a heap of another backing, whose first pass was recorded.
+void add_prediction(ordered_json& row, const outcome& found, const uvm_model::result& counts) {
+    const double us = counts.seconds * 1e6;
+    row["by"] = "model";
+    row["array_bytes"] = found.array_bytes;
+    row["part"] = found.part;
+    row["first_us"] = us;
+    for (const char* time : {"third_us", "tenth_us", "median_us", "allocate_us", "fill_us"}) {
+        row[time] = nullptr;
     }
+    row["gb_per_s"] = gb_per_s(found.pass_bytes, us);
+    row["resident_share"] = nullptr;
+    row["moved_bytes"] = counts.bytes_in() + counts.bytes_out();
+    row["moves_us"] = nullptr;
+    add_checks(row, found);
 }
 
 /// The runs of one call.
@@ -99,7 +130,10 @@ public:
         std::vector<std::uint64_t> sizes = matrix_.bytes;
         std::sort(sizes.begin(), sizes.end());
         if (which == backing_option::managed && values.capacity == 0) {
-            values.capacity = capacity_for(sizes.back());  // `managed_limit` then says whether that may be
+            // Of the largest arrays that are measured; the model needs no managed heap.
+            for (const std::uint64_t bytes : sizes) {
+                values.capacity = is_beyond_limit(values, bytes) ? values.capacity : capacity_for(bytes);
+            }
         }
         std::optional<heap> h;
         for (const std::uint64_t bytes : sizes) {
@@ -126,15 +160,26 @@ private:
         job j = matrix_.each;
         j.bytes = bytes;
         j.how = how;
-        ordered_json row = key_of(a, name_of_backing(values.backing), values, j);
+        const bool by_model = is_beyond_limit(values, bytes);
+        if (by_model) {
+            j.passes = 1;
+            j.moves = false;
+        }
+        const options of_heap = by_model ? options_to_record() : values;
+        ordered_json row = key_of(a, name_of_backing(values.backing), of_heap, j);
         if (has(row)) {
             if (j.trace_every == 0) {
                 return absl::OkStatus();
             }
             remove(row);  // the trace is wanted, and only a run makes one
         }
-        if (!h) {
-            auto made = command_line::create_heap(values);
+        if (by_model) {
+            j.trace_every = 1;  // the model needs all warps
+        }
+        // Sizes ascend, so that no managed heap is needed behind the first run that is not measured.
+        if (!h || (by_model && h->configuration().backing == backing_option::managed)) {
+            h.reset();
+            auto made = command_line::create_heap(of_heap);
             if (!made.ok()) {
                 return made.status();
             }
@@ -145,8 +190,16 @@ private:
         if (!found.ok()) {
             return absl::Status(found.status().code(), absl::StrFormat("%s: %s", a.name, found.status().message()));
         }
-        add_outcome(row, *found);
-        if (matrix_.each.trace_every != 0) {
+        if (by_model && found->error.ok()) {
+            const auto counts = predict(found->recorded.trace, h->configuration().capacity, found->array_bytes);
+            if (!counts.ok()) {
+                return counts.status();
+            }
+            add_prediction(row, *found, *counts);
+        } else {
+            add_outcome(row, h->executor().kind == simt::device_kind::cuda ? "hardware" : "emulated", *found);
+        }
+        if (j.trace_every != 0) {
             row["trace_accesses"] = found->recorded.accesses;
             row["trace_lost"] = found->recorded.lost;
         }
@@ -160,6 +213,13 @@ private:
         }
         rows_.push_back(std::move(row));
         return tell_(rows_);
+    }
+    /// Returns the options of the heap in which a run is recorded for the model: an elastic one, in which what exceeds
+    /// the budget is read over the bus.
+    [[nodiscard]] options options_to_record() const {
+        options values = matrix_.heap;
+        values.backing = backing_option::elastic;
+        return values;
     }
     /// Returns the least part that a run of the same application and size has done; 1 if there is none. Another layout
     /// or backing then does the same work.

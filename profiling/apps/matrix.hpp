@@ -12,6 +12,9 @@
 /// A run does no greater part of its work than the earlier ones of the same application and size did: the limit of time
 /// that the first of them met so holds for all, and layouts compare.
 ///
+/// A managed heap that would be larger than `managed_limit` is not made. The first pass is recorded in an elastic heap
+/// instead, and the row has the model's prediction for a GPU with this heap's budget: `by` is then `model`.
+///
 /// A row is a flat JSON object. Its first members say what was run; of a run whose results were wrong, or for which the
 /// memory was too little, `error` has the reason.
 

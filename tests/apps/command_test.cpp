@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -189,10 +190,54 @@ TEST_F(AppsCommand, NamesWhatItDoesNotKnow) {
     }
 }
 
-TEST_F(AppsCommand, SizesAManagedHeapByItsArraysAndLeavesItsLimitToTheHeap) {
-    const auto result = run({"gemm", "--backing", "managed", "--capacity", "0", "--bytes", "4GiB"});
-    EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("managed_limit"));
+TEST_F(AppsCommand, SizesAManagedHeapByItsArrays) {
+    const auto result = run({"gemm", "--backing", "managed", "--capacity", "0", "--json", file_});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(document()["rows"][0].at("by"), "emulated");
+}
+
+TEST_F(AppsCommand, ModelsEachApplicationOnTheBudgetOfTheGpu) {
+    const std::vector<std::string> words{"all",   "--backing",  "managed", "--managed-limit", "128MiB", "--bytes",
+                                         "16MiB", "--capacity", "8MiB",    "--host-budget",   "64MiB",  "--json",
+                                         file_};
+    const auto result = run(words);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("model"));
+    const ordered_json found = document();
+    ASSERT_EQ(found.at("rows").size(), 16u);  // eight applications of 1 and of 16 MiB
+    std::map<std::string, double> small;
+    for (const ordered_json& row : found["rows"]) {
+        EXPECT_EQ(row.at("by"), "model") << row;
+        EXPECT_EQ(row.at("backing"), "managed");
+        EXPECT_EQ(row.at("wrong"), 0);
+        EXPECT_GT(row.at("checked"), 0);
+        EXPECT_EQ(row.at("trace_lost"), 0);
+        EXPECT_GT(row.at("trace_accesses"), 0);
+        EXPECT_GT(row.at("first_us"), 0) << row;
+        EXPECT_TRUE(row.at("median_us").is_null() && row.at("resident_share").is_null()) << row;
+        EXPECT_GE(row.at("moved_bytes"), 4096) << row;
+        const std::string name = row.at("application");
+        if (row.at("bytes") == 1 << 20) {
+            small[name] = row.at("first_us");
+        } else {
+            EXPECT_GT(row.at("first_us"), small[name]) << "more VA blocks: " << row;
+        }
+    }
+    // What is known is not run again.
+    std::vector<std::string> again = words;
+    again.insert(again.end(), {"--resume", file_});
+    EXPECT_EQ(run(again).out.find("gemm"), std::string::npos);
+    EXPECT_EQ(document().at("rows").size(), 16u);
+}
+
+TEST_F(AppsCommand, MeasuresManagedArraysUpToTheLimitAndModelsThoseAbove) {
+    const auto result = run({"stencil", "--backing", "managed", "--managed-limit", "264MiB", "--capacity", "0",
+                             "--bytes", "64MiB", "--json", file_});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const ordered_json found = document();
+    ASSERT_EQ(found.at("rows").size(), 2u);
+    EXPECT_EQ(found["rows"][0].at("by"), "emulated");
+    EXPECT_EQ(found["rows"][1].at("by"), "model");
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the Orchard authors.
+#pragma once
+
+/// The model of the UVM driver's paging, for an application of which a pass was recorded: rows of managed heaps that
+/// may not be measured, since they are larger than `managed_limit`.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "uvm/model/result.hpp"
+
+namespace orchard::apps {
+
+/// Returns the model's prediction of the recorded pass on an H200: all arrays are on the host before, and no move is
+/// asked for. The trace has one access for each VA block that a lane comes to; what a lane accesses in it behind that
+/// costs nothing here.
+/// @param trace  as `trace_log::result` has it, of all warps
+/// @param budget  bytes of the GPU's memory; unlimited from `bytes` on
+/// @param bytes  of all arrays
+/// Errors: those of `uvm_model::trace` and of the model.
+absl::StatusOr<uvm_model::result> predict(const std::string& trace, std::uint64_t budget, std::uint64_t bytes);
+
+}  // namespace orchard::apps
