@@ -24,11 +24,20 @@ sys.dont_write_bytecode = True  # the checkout stays as it is
 
 import make_result
 import misshapen
+import summarise_oversubscribe
 import summarise_pages
 
 DESCRIBED = Path(__file__).resolve().parent / "describe"
 # Results whose rows another command writes.
 NOT_BENCHMARKS = ("walk",)
+# Commands of their own; all others are `orchard bench NAME`. The device's budget is a quarter of the data for patterns,
+# and half of it for the applications.
+COMMANDS = {
+    "oversubscribe": ("oversubscribe", "--capacity", "8GiB", "--data", "4", "--patterns",
+                      "working-set,random,graph-walk"),
+    "apps": ("apps", "all", "--backing", "elastic,managed", "--bytes", "8GiB", "--capacity", "4GiB", "--host-budget",
+             "10GiB", "--layout", "linear,interleaved:64K", "--limit", "0.25", "--passes", "4", "--move"),
+}
 
 
 class Failed(Exception):
@@ -72,11 +81,13 @@ def run(command, timeout):
 def measure(name, options, machine, driver, cuda):
     """Runs a benchmark, and writes its result."""
     raw = options.output_dir / "raw" / f"{name}.json"
-    command = [str(options.program), "bench", name, *options.argument, "--json", str(raw)]
+    command = [str(options.program), *COMMANDS.get(name, ("bench", name)), *options.argument, "--json", str(raw)]
     run(command, options.timeout)
     rows = misshapen.rows_of(json.loads(raw.read_text(encoding="utf-8")))
     if name == "pages":
         rows = summarise_pages.summarised(rows, [summarise_pages.register(r) for r in options.registers])
+    if name == "oversubscribe":
+        rows = summarise_oversubscribe.summarised(rows)
     summed = options.output_dir / "raw" / f"{name}.rows.json"
     summed.write_text(json.dumps(rows), encoding="utf-8")
     typed = ["orchard", *command[1:-1], f"{name}.json"]
@@ -103,7 +114,7 @@ def main(arguments=None):
     parser.add_argument("--registers", action="append", default=[], metavar="KERNEL=NUMBER",
                         help="registers of a kernel, for the result of pages; repeat")
     parser.add_argument("--argument", action="append", default=[], metavar="TEXT",
-                        help="for `orchard bench`, as --argument=--repeats=11; repeat")
+                        help="for the command, as --argument=--repeats=11; repeat")
     options = parser.parse_args(arguments)
     try:
         unknown = sorted(set(options.names) - set(known_names()))
@@ -121,7 +132,7 @@ def main(arguments=None):
         try:
             measure(name, options, *machine_of(info))
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        except (Failed, summarise_pages.Unusable, OSError, ValueError) as error:
+        except (Failed, summarise_oversubscribe.Unusable, summarise_pages.Unusable, OSError, ValueError) as error:
             failed.append(f"{name}: {error}")
             print(f"{name}: FAILED after {time.monotonic() - began:.0f} s: {error}", flush=True)
     if failed:

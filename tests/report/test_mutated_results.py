@@ -28,6 +28,7 @@ import plot_results  # noqa: E402
 import plot_utilisation  # noqa: E402
 import plot_uvm  # noqa: E402
 import programs_table  # noqa: E402
+import summarise_oversubscribe  # noqa: E402
 import summarise_pages  # noqa: E402
 
 RESULTS = ROOT / "profiling" / "results"
@@ -139,6 +140,12 @@ class MutatedResults(unittest.TestCase):
         rows = [row for row in result("pages")["rows"] if row["what"] != "summary"]
         kinds = {row["what"]: row for row in rows}
         self.try_reader([list(kinds.values())], summarise_pages.main, self.input, "--output", self.output)
+
+    def test_summarise_oversubscribe(self):
+        times = {"kernel_third_ms": 2.0, "kernel_settled_ms": 1.0, "kernels_ms": 9.0, "moves_ms": 1.0, "late_threads": 0}
+        rows = [{"pattern": "random", "layout": "linear", "data": 4.0, "way": way, **times}
+                for way in ("device", "stay", "move")]
+        self.try_reader([rows, {"rows": rows}], summarise_oversubscribe.main, self.input, "--output", self.output)
 
     def test_programs_table(self):
         page = self.folder / "page.md"
