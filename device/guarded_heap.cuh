@@ -6,7 +6,8 @@
 /// no fast path: its lanes have no hints. The calls of slow paths stand in the caller's own code, because each further
 /// level of calls would add to the registers of every kernel.
 ///
-///     heap_ref::malloc --> instrumented_malloc
+///     heap_ref::malloc, calloc, aligned_alloc
+///                      --> instrumented_malloc
 ///                            search_page               a page, or
 ///                            allocate_large            a block of a chunk, with room for the guard
 ///                              instrument_block        hardened/guarded_block.cuh: each of the two at its end
@@ -24,6 +25,7 @@
 #include "device/hardened/guarded_block.cuh"
 #include "device/slow_paths.cuh"
 #include "device/small/small_path.cuh"
+#include "uvm/geometry/block_request.hpp"
 
 namespace orchard::device {
 
@@ -34,13 +36,14 @@ ORCHARD_INLINE std::uint64_t natural_alignment(std::uint64_t bytes) {
 }
 
 /// Returns a page, or null after recording the reason. No lane has a hint: all search. Any lanes call it.
-inline ORCHARD_FN void* find_page(const heap_view& h, std::uint64_t bytes, std::uint32_t page_class) {
+/// @param request  as in `search_page`
+inline ORCHARD_FN void* find_page(const heap_view& h, std::uint64_t request, std::uint32_t page_class) {
     const lane_mask here = simt::converge();
     const lane_mask group = simt::match(here, reinterpret_cast<std::uintptr_t>(h.state) + page_class);
     if (is_leader(group)) {
         count_group(h, group, page_class);
     }
-    return slow::search_page(*h.self, here, group, page_class, bytes, h.segments);
+    return slow::search_page(*h.self, here, group, page_class, request, h.segments);
 }
 
 /// Returns the class of a page for a block of `bytes` bytes and its guard, if it has one; `chunk_class` if no page
@@ -55,7 +58,9 @@ inline ORCHARD_NOINLINE std::uint32_t class_of_instrumented(const heap_view& h, 
 /// 45 stores; `report_block`.
 ///
 /// A request of nearly 2^64 bytes keeps its size, so that it fails as too large and does not wrap around.
-inline ORCHARD_FN void* instrumented_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
+/// @param asked  the word of the program's `block_request`
+inline ORCHARD_FN void* instrumented_malloc(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
+                                            std::uint32_t asked) {
     if (is_closing(h)) {
         slow::record_failure(*h.self, failure_reason::closing, bytes, chunk_class);
         return nullptr;
@@ -66,7 +71,8 @@ inline ORCHARD_FN void* instrumented_malloc(const heap_view& h, std::uint64_t by
     const std::uint32_t page_class = class_of_instrumented(*h.self, alignment, bytes);
     const std::uint64_t more = guard_bytes_of(h);
     const std::uint64_t all = bytes + more < bytes ? bytes : bytes + more;
-    return page_class == chunk_class ? slow::allocate_large(*h.self, all, alignment) : find_page(h, all, page_class);
+    return page_class == chunk_class ? slow::allocate_large(*h.self, all, asked_word::of(alignment, asked))
+                                     : find_page(h, asked_word::of(all, asked), page_class);
 }
 
 }  // namespace orchard::device

@@ -51,18 +51,7 @@ public:
     /// `malloc(0)` returns null and is no failure. Any other null is a failure, whose reason the host gets
     /// (`heap::on_failure`, `last_failure`). Writes of the memory's last owner are ordered before writes of the caller.
     /// Cost: see `try_hint` and `search_page` (up to 512 KiB), `allocate_chunk` (above).
-    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const {
-        if (bytes == 0) {
-            return nullptr;
-        }
-        if (view_.instrumented != 0) {
-            return device::instrumented_malloc(view_, bytes, 16);
-        }
-        const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
-        const std::uint32_t page_class =
-            bytes <= largest_page_bytes ? class_of(static_cast<std::uint32_t>(bytes) + spare) : chunk_class;
-        return allocate(bytes, page_class, 16);
-    }
+    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const { return malloc_as(bytes, {}); }
 
     /// The same, with a tag that the program chooses, for example a number for each kind of object, or `ORCHARD_SITE`:
     /// a hardened heap's report of a fault of this block names it (`block_fault::tag`), and traces and `heap::sites`
@@ -174,6 +163,21 @@ public:
     [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return view_; }
 
 private:
+    struct zeroing;
+
+    /// Returns what `malloc` returns; an instrumented heap reports the request as `asked`.
+    ORCHARD_INLINE void* malloc_as(std::uint64_t bytes, block_request asked) const {
+        if (bytes == 0) {
+            return nullptr;
+        }
+        if (view_.instrumented != 0) {
+            return device::instrumented_malloc(view_, bytes, 16, asked.word());
+        }
+        const std::uint32_t spare = simt::mutation::is(simt::mutation::fault::page_alignment) ? 1 : 0;
+        const std::uint32_t page_class =
+            bytes <= largest_page_bytes ? class_of(static_cast<std::uint32_t>(bytes) + spare) : chunk_class;
+        return allocate(bytes, page_class, 16);
+    }
     ORCHARD_INLINE void* allocate(std::uint64_t bytes, std::uint32_t page_class, std::uint64_t alignment) const;
 
     device::heap_view view_;

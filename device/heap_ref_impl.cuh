@@ -91,6 +91,11 @@ ORCHARD_FN void* realloc_in(const Heap& heap, void* p, std::uint64_t bytes) {
     return block;
 }
 
+/// Returns log2 of a valid alignment.
+ORCHARD_INLINE std::uint32_t log_of_alignment(std::uint64_t alignment) {
+    return static_cast<std::uint32_t>(simt::highest_bit(static_cast<std::uint32_t>(alignment)));
+}
+
 /// Returns whether `alignment` is valid, a power of two up to 2 MiB; if it is not, records the failure of this request
 /// for `bytes`. Each lane calls it for itself.
 inline ORCHARD_FN bool check_alignment(const heap_view& h, std::uint64_t alignment, std::uint64_t bytes) {
@@ -148,8 +153,16 @@ ORCHARD_INLINE void heap_ref::free(void* p) const {
     }
 }
 
+/// A heap whose requests are those of `calloc`.
+struct heap_ref::zeroing {
+    const heap_ref& heap;
+
+    [[nodiscard]] ORCHARD_INLINE const device::heap_view& view() const { return heap.view(); }
+    ORCHARD_INLINE void* malloc(std::uint64_t bytes) const { return heap.malloc_as(bytes, {request_kind::zeroed}); }
+};
+
 inline ORCHARD_FN void* heap_ref::calloc(std::uint64_t count, std::uint64_t size) const {
-    return device::calloc_from(*this, count, size);
+    return device::calloc_from(zeroing{*this}, count, size);
 }
 
 /// Returns the size of the page or of the block of a chunk that begins at `p`; 0 if none in use does. The descriptor
@@ -182,8 +195,11 @@ inline ORCHARD_FN void* heap_ref::aligned_alloc(std::uint64_t alignment, std::ui
     if (bytes == 0 || !device::check_alignment(view_, alignment, bytes)) {
         return nullptr;
     }
-    return view_.instrumented != 0 ? device::instrumented_malloc(view_, bytes, alignment)
-                                   : allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
+    if (view_.instrumented != 0) {
+        const block_request asked{request_kind::aligned, device::log_of_alignment(alignment)};
+        return device::instrumented_malloc(view_, bytes, alignment, asked.word());
+    }
+    return allocate(bytes, device::class_of_aligned(alignment, bytes), alignment);
 }
 
 template <class T, class... Args>

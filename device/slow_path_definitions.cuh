@@ -40,8 +40,8 @@ ORCHARD_SLOW_FN void tag_instrumented(const heap_view& h, const void* p, std::ui
 }
 ORCHARD_SLOW_FN void copy_tag(const heap_view& h, const void* from, const void* to) { device::copy_tag(h, from, to); }
 ORCHARD_SLOW_FN void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
-                                  std::uint64_t bytes, std::uint32_t hint_segment) {
-    return device::search_page(h, here, group, page_class, bytes, hint_segment);
+                                  std::uint64_t request, std::uint32_t hint_segment) {
+    return device::search_page(h, here, group, page_class, request, hint_segment);
 }
 ORCHARD_SLOW_FN void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class) {
     return device::fail_page(h, why, bytes, page_class);

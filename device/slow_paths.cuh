@@ -75,7 +75,7 @@ ORCHARD_FN std::uint64_t instrumented_bytes(const heap_view& h, const void* p);
 ORCHARD_FN void tag_instrumented(const heap_view& h, const void* p, std::uint32_t tag);
 ORCHARD_FN void copy_tag(const heap_view& h, const void* from, const void* to);
 ORCHARD_FN void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
-                             std::uint64_t bytes, std::uint32_t hint_segment);
+                             std::uint64_t request, std::uint32_t hint_segment);
 ORCHARD_FN void* fail_page(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 ORCHARD_FN void record_failure(const heap_view& h, failure_reason why, std::uint64_t bytes, std::uint32_t page_class);
 ORCHARD_FN void record_invalid_free(const heap_view& h, const void* p);

@@ -8,6 +8,7 @@
 
 #include "device/arrays/array_layout.cuh"
 #include "device/large/large_path.cuh"
+#include "uvm/geometry/block_request.hpp"
 
 namespace orchard::device {
 
@@ -34,7 +35,8 @@ inline ORCHARD_NOINLINE bool prefers_linear(const lanes_request& r, layout::choi
 /// Reports a lane's new array. In reports, an array is named by the offset of its sub-array plus the lane in the order
 /// of the record. No two arrays have the same name: a sub-array is longer than its last lane's number.
 inline ORCHARD_NOINLINE void report_array(const lanes_request& r) {
-    report_block(r.h, device_event::block_allocated, r.h.offset_of(r.block) + r.position, r.bytes, 0);
+    const block_request asked{request_kind::array, r.log_turn, static_cast<std::uint32_t>(simt::popcount(r.mask))};
+    report_block(r.h, device_event::block_allocated, r.h.offset_of(r.block) + r.position, r.bytes, asked.word());
 }
 /// Reports that a lane's array is about to be freed; `s` is the search for its sub-array.
 inline ORCHARD_NOINLINE void report_array_free(block_search& s, std::uint32_t lane) {

@@ -161,12 +161,14 @@ inline ORCHARD_NOINLINE void guard_block(const heap_view& h, void* p, std::uint6
 
 /// Finishes a new block of an instrumented heap, as the caller's last step: guards it (`guard_block`), and reports it.
 /// A macro-like function, as a further level of calls would add to the registers of every kernel.
-ORCHARD_INLINE void instrument_block(const heap_view& h, void* p, std::uint64_t usable, std::uint64_t wanted) {
+/// @param asked  the word of the program's `block_request`
+ORCHARD_INLINE void instrument_block(const heap_view& h, void* p, std::uint64_t usable, std::uint64_t wanted,
+                                     std::uint32_t asked) {
     if (h.is_hardened()) {
         guard_block(h, p, usable, wanted);
     }
     if (h.reports_blocks()) {
-        report_block(h, device_event::block_allocated, h.offset_of(p), wanted - guard_bytes_of(h), 0);
+        report_block(h, device_event::block_allocated, h.offset_of(p), wanted - guard_bytes_of(h), asked);
     }
 }
 

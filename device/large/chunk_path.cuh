@@ -16,6 +16,7 @@
 
 #include "device/reclaim/acquire.cuh"
 #include "device/state/chunk_record.cuh"
+#include "uvm/geometry/block_request.hpp"
 
 namespace orchard::device {
 
@@ -24,7 +25,8 @@ struct chunk_request {
     const heap_view& h;
     lane_mask mask;             ///< the group; after a split, the part of it that this lane belongs to
     std::uint64_t bytes;        ///< size of this lane's block, above 0
-    std::uint64_t alignment;    ///< alignment of this lane's block, a power of two up to 2 MiB
+    std::uint32_t alignment;    ///< alignment of this lane's block, a power of two up to 2 MiB
+    std::uint32_t asked = 0;    ///< in an instrumented heap: the word of the program's `block_request`
     std::uint64_t offset = 0;   ///< where this lane's block begins in the chunk, in units of 256 B
     std::uint64_t total = 0;    ///< length of the chunk, in units of 256 B
     std::uint32_t k = 0;        ///< whole segments of the chunk

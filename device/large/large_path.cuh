@@ -71,7 +71,7 @@ inline ORCHARD_NOINLINE void free_for_host_at_times(const chunk_request& r) {
 /// Finishes the lane's block in an instrumented heap. Each lane calls it for itself.
 inline ORCHARD_NOINLINE void instrument_large_block(const chunk_request& r) {
     if (r.block != nullptr) {
-        instrument_block(r.h, r.block, r.h.is_hardened() ? bytes_in_chunk(r.h, r.block) : 0, r.bytes);
+        instrument_block(r.h, r.block, r.h.is_hardened() ? bytes_in_chunk(r.h, r.block) : 0, r.bytes, r.asked);
     }
 }
 
@@ -103,9 +103,10 @@ ORCHARD_INLINE void get_large(chunk_request& r) {
 /// Errors, as recorded: those of `allocate_chunk`. A shortage of memory is an error only after a reclaim, and after the
 /// blocks that the host has freed were processed.
 /// @param bytes      above 0
-/// @param alignment  a power of two up to 2 MiB; blocks are aligned to 256 B in any case
+/// @param alignment  a power of two up to 2 MiB; blocks are aligned to 256 B in any case. In an instrumented heap, the
+///     program's request is above it (`asked_word`).
 inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment) {
-    chunk_request r{h, 0, bytes, alignment};
+    chunk_request r{h, 0, bytes, asked_word::number(alignment), asked_word::asked(alignment)};
     get_large<false>(r);
     if (h.instrumented != 0) {
         instrument_large_block(r);
@@ -117,7 +118,7 @@ inline ORCHARD_NOINLINE void* allocate_large(const heap_view& h, std::uint64_t b
 /// 2 MiB or more; it then takes whole segments. A function of its own, so that other requests pay nothing for it.
 inline ORCHARD_NOINLINE void* allocate_large_advised(const heap_view& h, std::uint64_t bytes, std::uint64_t alignment,
                                                      advice_code advice) {
-    chunk_request r{h, 0, bytes, alignment};
+    chunk_request r{h, 0, bytes, static_cast<std::uint32_t>(alignment)};
     r.advice = advice;
     get_large<true>(r);
     return r.block;

@@ -41,6 +41,7 @@
 #include "device/reclaim/host_frees.cuh"
 #include "device/small/search_steps.cuh"
 #include "device/small/walk.cuh"
+#include "uvm/geometry/block_request.hpp"
 
 namespace orchard::device {
 
@@ -373,12 +374,13 @@ inline ORCHARD_NOINLINE void page_search::end_opening() {
     }
 }
 
-/// Returns the address of a page that was found for a request of `bytes` bytes.
+/// Returns the address of a page that was found for a request.
+/// @param request  as in `search_page`
 inline ORCHARD_FN void* give_page(const heap_view& h, const found_page& page, std::uint32_t page_class,
-                                  std::uint64_t bytes) {
+                                  std::uint64_t request) {
     char* const p = h.address(page.segment) + std::uint64_t{page.page} * class_bytes(page_class);
     if (h.instrumented != 0) {
-        instrument_block(h, p, class_bytes(page_class), bytes);
+        instrument_block(h, p, class_bytes(page_class), asked_word::number(request), asked_word::asked(request));
     }
     return p;
 }
@@ -387,7 +389,7 @@ inline ORCHARD_FN void* give_page(const heap_view& h, const found_page& page, st
 /// nearly full. Walks find a last free page sooner or later, and would otherwise keep the class as it is. Each lane
 /// calls it for itself.
 ORCHARD_INLINE void* end_walk(const heap_view& h, const page_walk& w) {
-    void* const p = give_page(h, w.mine, w.page_class, w.bytes);
+    void* const p = give_page(h, w.mine, w.page_class, w.request);
     if (w.tight) {
         grow_ahead(h, w.page_class, h.state->slabs[w.page_class].spread.load<order::relaxed>());
     }
@@ -407,9 +409,9 @@ inline ORCHARD_NOINLINE void* page_search::finish() {
         opening.h.add(counter::probes, steps);
     }
     if (!s.lacks()) {
-        return give_page(opening.h, s.mine, s.page_class, bytes);
+        return give_page(opening.h, s.mine, s.page_class, request);
     }
-    record_no_page(opening.h, why, bytes, s.page_class);
+    record_no_page(opening.h, why, asked_word::number(request), s.page_class);
     return nullptr;
 }
 
@@ -438,15 +440,16 @@ inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
 /// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a
 /// scan without a free page, a reclaim that began afterwards, and a second failure.
 ///
-/// @param bytes         bytes that this lane asks for, for the record of a failure
+/// @param request       bytes that this lane asks for, for the record of a failure; with the program's request above
+///     them in an instrumented heap (`asked_word`)
 /// @param hint_segment  the segment of the slab at the hint; no segment of the heap if there was none
 inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, lane_mask group, std::uint32_t page_class,
-                                          std::uint64_t bytes, std::uint32_t hint_segment) {
+                                          std::uint64_t request, std::uint32_t hint_segment) {
     if (is_leader(group)) {
         h.add(counter::searches, 1);
     }
     walk_or_search memory;
-    page_walk& w = *::new (&memory.walk) page_walk{here, group, page_class, bytes, hint_segment};
+    page_walk& w = *::new (&memory.walk) page_walk{here, group, page_class, request, hint_segment};
     if (simt::popcount(group) <= max_walkers) {
         walk(h, w);
         w.segment = hint_claim::nothing;  // a search need not look there again
@@ -457,7 +460,8 @@ inline ORCHARD_NOINLINE void* search_page(const heap_view& h, lane_mask here, la
         return end_walk(h, w);
     }
     const bool tight = w.tight;
-    page_search& p = *::new (&memory.search) page_search(h, w.here, w.group & w.here, w.page_class, w.bytes, w.segment);
+    page_search& p =
+        *::new (&memory.search) page_search(h, w.here, w.group & w.here, w.page_class, w.request, w.segment);
     p.tight = tight;
     ORCHARD_NO_UNROLL
     for (;;) {

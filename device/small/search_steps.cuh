@@ -47,9 +47,9 @@ inline constexpr std::uint32_t least_words_nearby = 4;
 /// and all searching lanes call a function together. The steps of a stage lower `left`; at 0, `plan` chooses the next
 /// stage.
 struct page_search {
-    page_seeker s;         ///< this lane, its group, and the pages it saw in this step
-    slab_opening opening;  ///< for the creation of a slab at a reserved index
-    std::uint64_t bytes;   ///< bytes that this lane asks for
+    page_seeker s;          ///< this lane, its group, and the pages it saw in this step
+    slab_opening opening;   ///< for the creation of a slab at a reserved index
+    std::uint64_t request;  ///< bytes that this lane asks for, and its request (`asked_word`)
     search_stage stage = search_stage::reserving;
     failure_reason why = failure_reason::none;  ///< why no further slab can be got
     std::uint32_t entries = 0;                  ///< indices of the class's table that a scan covers
@@ -75,10 +75,10 @@ struct page_search {
     std::uint32_t near;               ///< the segment at the hint; no segment of the heap if there was no slab
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
-                           std::uint64_t asked, std::uint32_t hint_segment)
+                           std::uint64_t wish, std::uint32_t hint_segment)
         : s{heap, here, group, page_class},
           opening{heap, here, group, page_class},
-          bytes{asked},
+          request{wish},
           walk{s.random},
           near{hint_segment} {
         // A slab of few words is probably as full as the word at the hint, so that a probe there would be wasted.

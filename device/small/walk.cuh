@@ -86,7 +86,7 @@ struct page_walk {
     lane_mask here;   ///< all searching lanes of the warp
     lane_mask group;  ///< those that ask the same heap for the same class
     std::uint32_t page_class;
-    std::uint64_t bytes;    ///< bytes that this lane asks for
+    std::uint64_t request;  ///< bytes that this lane asks for, and its request (`asked_word`)
     std::uint32_t segment;  ///< of the slab at the hint; no segment of the heap if there was none
     found_page mine = {};   ///< the page that the lane has claimed, or none
     bool tight = false;     ///< of a leader: in a look, at most a ninth of the pages were free

@@ -27,7 +27,7 @@ namespace orchard {
 ///     slab_opened      the slab's segment     page class                  thread of the kernel
 ///     slab_retired     the slab's segment     page class                  thread of the kernel
 ///     shortage         0, bytes asked for     failure_reason              thread of the kernel that got null
-///     block_allocated  the block              tag of `malloc(bytes, tag)` thread of the kernel
+///     block_allocated  the block              word of `block_request`     thread of the kernel
 ///     block_freed      the block, 0           0                           thread of the kernel
 ///     block_tagged     the block; 0, or the   tag; 0 if another block     thread of the kernel
 ///                      offset + 1 of the      is named

@@ -66,6 +66,8 @@ ordered_json json_of(const replay_plan& plan, const replay_result& r) {
             {"failed_in_record", plan.shortages},
             {"failed_in_replay", r.failed},
             {"written_over", r.wrong},
+            {"not_zero", r.not_zero},
+            {"unaligned", r.unaligned},
             {"same_blocks_at_end", r.at_end == plan.at_end},
             {"kernel_seconds", r.kernel_seconds},
             {"peak_bytes", plan.peak_bytes},
@@ -91,6 +93,10 @@ void print(const replay_plan& plan, const replay_result& r, std::ostream& out) {
                            r.at_end == plan.at_end ? "as in the record" : "not as in the record");
     if (r.wrong != 0) {
         out << absl::StrFormat("%d blocks were written over\n", r.wrong);
+    }
+    if (r.not_zero + r.unaligned != 0) {
+        out << absl::StrFormat("%d blocks of calloc were not zero, %d of aligned_alloc not aligned\n", r.not_zero,
+                               r.unaligned);
     }
     if (plan.unknown != 0) {
         out << absl::StrFormat("%d events that fit no block in use were left out\n", plan.unknown);

@@ -38,7 +38,7 @@ public:
     change take(const event& e) {
         switch (e.kind) {
             case event_kind::block_allocated: {
-                const live_block made{e.bytes, e.time_ns, e.thread, e.detail};
+                const live_block made{e.bytes, e.time_ns, e.thread, 0};
                 const auto [at, is_new] = blocks_.try_emplace(e.at, made);
                 const live_block before = at->second;
                 at->second = made;

@@ -24,6 +24,9 @@
 ///       time, at, thread: the difference, as zigzag numbers
 ///
 /// Eight bytes on average for blocks of a walk.
+///
+/// Version 2 differs from version 1 in one field: the detail of `block_allocated`, which was always 0, is the word of a
+/// `block_request`.
 
 #include <cstddef>
 #include <cstdint>
@@ -70,7 +73,9 @@ inline bool can_replay(const trace_info& info, const trace_counts& counts) {
 namespace detail::trace {
 
 inline constexpr std::string_view magic{"\x89OTRACE\n", 8};
-inline constexpr std::uint32_t version = 1;
+/// Traces of `oldest_version` and later can be read.
+inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t oldest_version = 1;
 inline constexpr std::string_view header_kind = "HEAD";
 inline constexpr std::string_view events_kind = "EVTS";
 inline constexpr std::string_view footer_kind = "FOOT";

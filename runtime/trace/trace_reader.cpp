@@ -44,11 +44,11 @@ public:
         if (prefix.size() < prefix_bytes || !prefix.starts_with(magic)) {
             return wrong("this is no trace of Orchard; record one with --trace FILE");
         }
-        if (const std::uint32_t found = word_at(prefix, magic.size()); found != version) {
+        if (const std::uint32_t found = word_at(prefix, magic.size()); found < oldest_version || found > version) {
             return wrong(absl::StrFormat(
-                "the trace has version %d, and this program reads version %d: use the program of the version that "
-                "wrote it",
-                found, version));
+                "the trace has version %d, and this program reads versions %d to %d: use the program of the version "
+                "that wrote it",
+                found, oldest_version, version));
         }
         return absl::OkStatus();
     }

@@ -87,6 +87,16 @@ TEST(trace_format, gives_back_what_was_written) {
     }
 }
 
+TEST(trace_format, reads_traces_of_version_1) {
+    const auto events = some_events(300, 4);
+    std::string older = written(events);
+    ASSERT_EQ(older[8], 2);
+    older[8] = 1;
+    const auto whole = read(older);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->events, events);
+}
+
 TEST(trace_format, takes_few_bytes_for_blocks_of_a_size) {
     std::vector<event> events;
     for (std::uint32_t i = 0; i < 10'000; ++i) {
@@ -132,10 +142,10 @@ TEST(trace_format, names_what_is_wrong) {
     const auto error = [](const std::string& text) { return std::string(read(text).status().message()); };
     EXPECT_EQ(error("GIF89a is no trace"), "t: at byte 0: this is no trace of Orchard; record one with --trace FILE");
     std::string newer = content;
-    newer[8] = 2;
+    newer[8] = 3;
     EXPECT_EQ(error(newer),
-              "t: at byte 0: the trace has version 2, and this program reads version 1: use the program of the version "
-              "that wrote it");
+              "t: at byte 0: the trace has version 3, and this program reads versions 1 to 2: use the program of the "
+              "version that wrote it");
     EXPECT_THAT(error(content + "x"), HasSubstr("the trace is cut off here"));
     EXPECT_THAT(error(content + content.substr(12)), HasSubstr("there is more behind the footer"));
     std::string damaged = content;
