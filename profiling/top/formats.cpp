@@ -144,8 +144,9 @@ std::uint64_t percentile(std::span<const std::uint64_t> cells, double part) {
 }
 
 std::string to_text(const snapshot& heap, std::uint64_t now_ns) {
-    std::string text = absl::StrFormat("process %d, heap %d; the page is of %.1f s ago\n", heap.name.pid,
-                                       heap.name.heap, static_cast<double>(age_ns(heap, now_ns)) / 1e9);
+    std::string text =
+        absl::StrFormat("process %d, heap %d; statistics of version %d; the page is of %.1f s ago\n", heap.name.pid,
+                        heap.name.heap, heap.statistics_version, static_cast<double>(age_ns(heap, now_ns)) / 1e9);
     std::vector<std::vector<std::string>> lines;
     for (const field& f : heap.fields) {
         if (f.kind == field_kind::histogram) {
@@ -211,7 +212,7 @@ std::string to_prometheus(std::span<const snapshot> heaps, std::uint64_t now_ns)
         const std::string labels = absl::StrCat("gpu=\"", escaped(gpu.empty() ? heap.text("device") : gpu),
                                                 "\",uuid=\"", escaped(heap.text("gpu_uuid")), "\",pid=\"",
                                                 heap.name.pid, "\",heap=\"", heap.name.heap, "\"");
-        std::string texts = labels;
+        std::string texts = absl::StrCat(labels, ",statistics_version=\"", heap.statistics_version, "\"");
         for (const field& f : heap.fields) {
             if (f.kind != field_kind::text) {
                 add_field(all, heap, f, labels);

@@ -31,7 +31,8 @@ std::string to_text(const live::snapshot& heap, std::uint64_t now_ns);
 nlohmann::ordered_json to_json(const live::snapshot& heap, std::uint64_t now_ns);
 
 /// Returns the heaps in Prometheus' text exposition format, version 0.0.4: `orchard_heap_<field>`, counters with
-/// `_total`, the labels gpu, uuid, pid and heap, and that of the field's axis.
+/// `_total`, the labels gpu, uuid, pid and heap, and that of the field's axis. `orchard_heap_info` has the heap's texts
+/// and the version of the statistics.
 std::string to_prometheus(std::span<const live::snapshot> heaps, std::uint64_t now_ns);
 
 }  // namespace orchard::top

@@ -63,23 +63,25 @@ std::string head(const history::sample& s) {
     return line;
 }
 
-std::string tier(const char* name, std::uint64_t in_use, std::uint64_t committed, std::uint64_t most, int columns,
-                 bool unicode) {
-    const int width = std::max(10, columns - 52);
-    return absl::StrFormat("%-8s%s %s in use, %s of %s", name, bar(in_use, committed, most, width, unicode),
-                           format_bytes(in_use), format_bytes(committed), format_bytes(most));
+std::string tier(const char* name, bool is_guess, std::uint64_t in_use, std::uint64_t committed, std::uint64_t most,
+                 int columns, bool unicode) {
+    const int width = std::max(10, columns - 53);
+    return absl::StrFormat("%-8s%s %s%s in use, %s of %s", name, bar(in_use, committed, most, width, unicode),
+                           is_guess ? "~" : "", format_bytes(in_use), format_bytes(committed), format_bytes(most));
 }
 
-/// The two tiers. Memory in use is not counted by tier: it is shown as if the device's were used first.
+/// The two tiers. Memory in use is not counted by tier: it is shown as if the device's were used first. While memory is
+/// committed on the host that is a guess, and marked as one.
 void tiers(const snapshot& h, int columns, bool unicode, std::vector<std::string>& lines) {
     const std::uint64_t on_host = h.number("host_bytes");
     const std::uint64_t on_device = h.number("committed_bytes") - std::min(h.number("committed_bytes"), on_host);
     const std::uint64_t in_use = h.number("segments_granted") << segment_shift;
-    lines.push_back(
-        tier("device", std::min(in_use, on_device), on_device, h.number("device_budget_bytes"), columns, unicode));
+    const std::uint64_t first = std::min(in_use, on_device);
+    const bool is_guess = on_host != 0;
+    lines.push_back(tier("device", is_guess, first, on_device, h.number("device_budget_bytes"), columns, unicode));
     if (h.number("host_budget_bytes") != 0 || on_host != 0) {
-        lines.push_back(tier("host", in_use - std::min(in_use, on_device), on_host, h.number("host_budget_bytes"),
-                             columns, unicode));
+        lines.push_back(
+            tier("host", is_guess, in_use - first, on_host, h.number("host_budget_bytes"), columns, unicode));
     }
 }
 
@@ -92,10 +94,11 @@ void traffic(const history& seen, int columns, bool unicode, std::vector<std::st
         absl::StrFormat("%-20s%s", "grants, 1 min", sparkline(seen.by_second("grants", true), width, unicode)));
     const auto answers = seen.recent("answer_ns");
     const auto depth = seen.recent("queue_depth");
-    lines.push_back(absl::StrFormat("mailbox   %s grants/s; answers %s (99 %%: %s); %d at once (99 %%: %d)",
-                                    short_number(seen.rate("grants")), short_time(percentile(answers, 0.5)),
-                                    short_time(percentile(answers, 0.99)), percentile(depth, 0.5),
-                                    percentile(depth, 0.99)));
+    lines.push_back(
+        absl::StrFormat("mailbox   %s requests/s, %s grants/s; answers %s (99 %%: %s); %d at once (99 %%: %d)",
+                        short_number(seen.rate("host_requests")), short_number(seen.rate("grants")),
+                        short_time(percentile(answers, 0.5)), short_time(percentile(answers, 0.99)),
+                        percentile(depth, 0.5), percentile(depth, 0.99)));
     const live::field* commits = h.find("commit_ns");
     const std::vector<std::uint64_t> times = commits != nullptr ? commits->values : std::vector<std::uint64_t>();
     lines.push_back(absl::StrFormat(

@@ -295,6 +295,49 @@ TEST_F(live_heaps, outlive_killed_readers) {
     EXPECT_EQ(owner.kill(SIGTERM), 0);
 }
 
+/// Reads the page in a process of its own, which then ends by itself, or stays attached until it is killed.
+int attach(const live::page_name& name, bool stays, const std::function<void()>& ready) {
+    auto from = live_reader::open(name);
+    if (!from.ok()) {
+        return 1;
+    }
+    from->watch();
+    if (const auto s = from->read(); !s.ok() || s->number("capacity_bytes") != small_heap().capacity) {
+        return 2;
+    }
+    ready();
+    while (stays) {
+        ::pause();
+    }
+    return 0;
+}
+
+/// Ten processes are attached at once, ten times. Every other one of them is killed while it is attached.
+TEST_F(live_heaps, are_attached_to_and_left_by_a_hundred_processes) {
+    child_process owner([](const auto& ready) { return own_heaps(1, ready); });
+    ASSERT_TRUE(owner.is_ready());
+    const auto name = pages_of(owner.pid()).front();
+    for (int batch = 0; batch < 10; ++batch) {
+        std::vector<std::unique_ptr<child_process>> readers;
+        for (int i = 0; i < 10; ++i) {
+            const bool stays = i % 2 == 0;
+            readers.push_back(std::make_unique<child_process>(
+                [&name, stays](const auto& ready) { return attach(name, stays, ready); }));
+            ASSERT_TRUE(readers.back()->is_ready());
+        }
+        for (int i = 0; i < 10; ++i) {
+            EXPECT_EQ(i % 2 == 0 ? readers[i]->kill(SIGKILL) : readers[i]->wait(), i % 2 == 0 ? 255 : 0);
+        }
+    }
+    auto last = live_reader::open(name);
+    ASSERT_TRUE(last.ok()) << last.status();
+    const auto said = last->send(command::validate, 0, "", absl::Seconds(60));
+    ASSERT_TRUE(said.ok()) << said.status();
+    EXPECT_THAT(*said, HasSubstr("no fault found"));
+    EXPECT_EQ(pages_of(owner.pid()).size(), 1u);
+    EXPECT_EQ(owner.kill(SIGTERM), 0);
+}
+
 /// The exit of a process destroys no heap that a static object has, and removes its page all the same.
 TEST_F(live_heaps, of_a_process_that_exits_leave_nothing) {
     child_process owner([](const auto& ready) {
@@ -367,7 +410,7 @@ TEST(show_stats, prints_them_when_the_heap_is_destroyed) {
         (void)take(*made, 32, 64);
     }
     const std::string text = testing::internal::GetCapturedStderr();
-    EXPECT_THAT(text, testing::ContainsRegex("orchard: statistics of heap [0-9]+:\n"));
+    EXPECT_THAT(text, testing::ContainsRegex("orchard: statistics of heap [0-9]+, version [1-9][0-9]*:\n"));
     EXPECT_THAT(text, testing::ContainsRegex("pages_in_use +32 "));
 }
 

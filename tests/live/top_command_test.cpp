@@ -6,10 +6,14 @@
 #include <sys/ioctl.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "absl/strings/str_cat.h"
+#include "device/simt/launch.cuh"
 #include "runtime/cli/command_line.hpp"
+#include "runtime/cli/map/read_map.hpp"
 #include "runtime/trace/trace_reader.hpp"
 #include "tests/live/pages.hpp"
 
@@ -91,6 +95,50 @@ TEST_F(top_command, lists_and_picks_heaps) {
     EXPECT_EQ(nlohmann::ordered_json::parse(top({"--pid", pid, "--json"}).out).at("heaps").size(), 2u);
 }
 
+/// Returns how often `what` is in the text.
+std::size_t times(const std::string& text, const std::string& what) {
+    std::size_t n = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) {
+        ++n;
+    }
+    return n;
+}
+
+TEST_F(top_command, reports_twenty_heaps_of_one_process) {
+    constexpr std::size_t many = 20;
+    child_process owner([](const auto& ready) { return own_heaps(many, ready); });
+    ASSERT_TRUE(owner.is_ready());
+    const auto names = pages_of(owner.pid());
+    ASSERT_EQ(names.size(), many);
+    const std::string pid = std::to_string(owner.pid());
+    const outcome list = top({"--pid", pid, "--list"});
+    const outcome json = top({"--pid", pid, "--json"});
+    const outcome text = top({"--pid", pid, "--prometheus"});
+    for (const outcome& one : {list, json, text}) {
+        EXPECT_EQ(one.code, 0);
+        EXPECT_EQ(one.err, "");
+    }
+    EXPECT_EQ(std::ranges::count(list.out, '\n'), static_cast<std::ptrdiff_t>(many)) << list.out;
+    EXPECT_EQ(times(text.out, "\norchard_heap_committed_bytes{"), many);
+    EXPECT_EQ(times(text.out, "# TYPE orchard_heap_committed_bytes gauge\n"), 1u);
+    std::vector<std::uint32_t> heaps;
+    const auto document = nlohmann::ordered_json::parse(json.out);
+    for (const auto& heap : document.at("heaps")) {
+        EXPECT_EQ(heap.at("pid"), owner.pid());
+        heaps.push_back(heap.at("heap").get<std::uint32_t>());
+    }
+    EXPECT_EQ(heaps.size(), many);
+    for (const auto& name : names) {
+        const std::string number = std::to_string(name.heap);
+        EXPECT_EQ(times(list.out, "--pid " + pid + " --heap " + number + "   "), 1u) << list.out;
+        EXPECT_EQ(times(text.out, "\norchard_heap_committed_bytes{gpu=\"emulated\",uuid=\"\",pid=\"" + pid +
+                                      "\",heap=\"" + number + "\"} 0\n"),
+                  1u);
+        EXPECT_EQ(std::ranges::count(heaps, name.heap), 1);
+    }
+    EXPECT_EQ(owner.kill(SIGTERM), 0);
+}
+
 TEST_F(top_command, sends_commands) {
     EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).out, "32 MiB committed now\n");
     EXPECT_EQ(top(of_owner({"--send", "trim"})).out, "32 MiB given back, 0 B committed now\n");
@@ -100,6 +148,28 @@ TEST_F(top_command, sends_commands) {
     const outcome refused = top(of_owner({"--send", "budget=1GiB"}));
     EXPECT_NE(refused.code, 0);
     EXPECT_THAT(refused.err, HasSubstr("cannot be 1 GiB"));
+}
+
+TEST_F(top_command, sends_validate) {
+    EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).code, 0);
+    const outcome valid = top(of_owner({"--send", "validate"}));
+    EXPECT_EQ(valid.code, 0) << valid.err;
+    EXPECT_THAT(valid.out, HasSubstr("no fault found"));
+}
+
+TEST_F(top_command, sends_dump) {
+    const std::string path = testing::TempDir() + absl::StrCat("sent_", ::getpid(), ".map.json");
+    EXPECT_EQ(top(of_owner({"--send", "reserve=32MiB"})).code, 0);
+    const outcome dumped = top(of_owner({"--send", "dump=" + path}));
+    EXPECT_EQ(dumped.code, 0) << dumped.err;
+    EXPECT_EQ(dumped.out, "written to " + path + "\n");
+    const auto map = command_line::read_map(path);
+    std::filesystem::remove(path);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(map->pid, owner_.pid());
+    const outcome failed = top(of_owner({"--send", "dump=/no such folder/x"}));
+    EXPECT_EQ(failed.code, 2);
+    EXPECT_THAT(failed.err, HasSubstr("/no such folder/x"));
 }
 
 TEST_F(top_command, starts_and_stops_a_trace) {
@@ -182,7 +252,7 @@ protected:
             ::setenv("LC_ALL", "C.UTF-8", 1);
             ::unsetenv("LINES");
             ::unsetenv("COLUMNS");
-            ::_exit(run_words(of_owner(words)));
+            ::_exit(run_words(words));
         }
     }
     void TearDown() override {
@@ -194,10 +264,13 @@ protected:
             ::close(fd_);
         }
     }
-    /// Reads until the text has come, for at most 60 s. What came before it is forgotten.
-    bool shows(const std::string& text) {
+    /// Reads until the text has come, for at most 60 s. What came before it is stored in `before`, or forgotten.
+    bool shows(const std::string& text, std::string* before = nullptr) {
         for (int i = 0; i < 600; ++i) {
             if (const std::size_t at = seen_.find(text); at != std::string::npos) {
+                if (before != nullptr) {
+                    *before = seen_.substr(0, at);
+                }
                 seen_.erase(0, at + text.size());
                 return true;
             }
@@ -239,7 +312,7 @@ protected:
 };
 
 TEST_F(top_terminal, draws_resizes_and_quits) {
-    start(24, 80, {"--interval", "50ms"});
+    start(24, 80, of_owner({"--interval", "50ms"}));
     ASSERT_TRUE(shows("process " + std::to_string(owner_.pid())));
     ASSERT_TRUE(shows("q: quit"));
     resize(5, 20);
@@ -252,8 +325,116 @@ TEST_F(top_terminal, draws_resizes_and_quits) {
     EXPECT_EQ(end(), 0);
 }
 
+/// Each thread takes a block, and keeps it.
+struct take_one {
+    heap_ref h;
+    std::uint64_t bytes;
+    ORCHARD_FN void operator()(simt::thread_position) const { (void)h.malloc(bytes); }
+};
+
+/// Each thread takes a block, and gives it back.
+struct take_and_return {
+    heap_ref h;
+    std::uint64_t bytes;
+    ORCHARD_FN void operator()(simt::thread_position) const { h.free(h.malloc(bytes)); }
+};
+
+/// Body of a child: a heap with blocks of two classes, memory on both tiers and a failed request, which takes and
+/// returns memory until SIGTERM comes.
+int own_busy_heap(const std::function<void()>& ready) {
+    sigset_t end;
+    ::sigemptyset(&end);
+    ::sigaddset(&end, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &end, nullptr);
+    options o = live_test::small_heap();
+    o.host_budget = 32 << 20;
+    o.capacity = 32 << 20;
+    o.cached_segments = 0;  // each large block is a request to the service
+    auto made = heap::create(o);
+    if (!made.ok() || !made->warnings().empty()) {
+        return 3;
+    }
+    heap& h = *made;
+    const auto run = [&](std::uint32_t threads, const auto& kernel) {
+        return simt::launch(h.executor(), simt::grid{1, threads}, kernel).ok;
+    };
+    constexpr std::uint64_t large = 24 << 20;
+    if (!run(32, take_one{h.ref(), 64}) || !run(32, take_one{h.ref(), 256}) || !run(1, take_one{h.ref(), large}) ||
+        !run(1, take_one{h.ref(), 48 << 20})) {
+        return 4;
+    }
+    ready();
+    const timespec pause{0, 20'000'000};
+    while (::sigtimedwait(&end, nullptr, &pause) != SIGTERM) {
+        if (!run(1, take_and_return{h.ref(), 12 << 20})) {
+            return 5;
+        }
+    }
+    return 0;
+}
+
+/// Returns what a terminal was sent, with one blank for each row of blanks, ends of lines and control sequences.
+std::string plain(const std::string& sent) {
+    static const std::regex between("(\x1b\\[[0-9;?]*[A-Za-z]|\x1b[()].|[\\x01-\\x1f ])+");
+    return std::regex_replace(sent, between, " ");
+}
+
+/// The screen of a busy heap.
+class top_terminal_of_a_busy_heap : public top_terminal {
+protected:
+    void SetUp() override {
+        top_terminal::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        ASSERT_TRUE(busy_.is_ready());
+        auto reader = live::live_reader::open(pages_of(busy_.pid()).front());
+        ASSERT_TRUE(reader.ok()) << reader.status();
+        // The device's counters are those of after the first blocks.
+        ASSERT_TRUE(live_test::eventually([&] {
+            reader->watch(absl::Seconds(60));
+            const auto s = reader->read();
+            return s.ok() && s->number("failed_allocations") != 0;
+        }));
+    }
+    /// Draws the whole screen anew, as a new size demands it, and returns it as `plain` does.
+    std::string drawn() {
+        columns_ = columns_ == 120 ? 121 : 120;
+        resize(30, columns_);
+        std::string all;
+        EXPECT_TRUE(shows("process " + std::to_string(busy_.pid())) && shows("q: quit", &all));
+        return plain(all);
+    }
+
+    child_process busy_{own_busy_heap};
+    unsigned short columns_ = 100;
+};
+
+TEST_F(top_terminal_of_a_busy_heap, shows_each_part) {
+    start(30, columns_, {"--interval", "50ms", "--pid", std::to_string(busy_.pid())});
+    ASSERT_TRUE(shows("q: quit"));
+    // Rates and sparklines need two looks with some requests and a reading of the device between them.
+    std::string text;
+    const std::regex rates("mailbox [0-9.]*[1-9][0-9.k]* requests/s, [0-9.]*[1-9][0-9.k]* grants/s; answers");
+    const std::regex grants("grants, 1 min [^a-z]*█[^a-z]*mailbox");
+    ASSERT_TRUE(live_test::eventually([&] {
+        text = drawn();
+        return HasFailure() || (std::regex_search(text, rates) && std::regex_search(text, grants));
+    })) << text;
+    for (const char* part :
+         {"device \\[█[█░]* ?\\] ~[0-9.]+ MiB in use, 32 MiB of 32 MiB",
+          "host \\[[█░]+ ?\\] ~[0-9.]+ (MiB|B) in use, [0-9.]+ MiB of 32 MiB", "committed, 1 min [^a-z]*█[^a-z]*grants",
+          "growth commits [1-9][0-9.]* [mun]?s, 0 failed; ", "kernels .* nulls so far", " 64 B 1 32 [0-9]+ \\[█",
+          " 256 B 1 32 [0-9]+ \\[█", "failed [a-z_]+: 1 requests, the newest of 48 MiB"}) {
+        EXPECT_TRUE(std::regex_search(text, std::regex(part))) << part << " is not in\n" << text;
+    }
+    press('q');
+    EXPECT_EQ(end(), 0);
+    EXPECT_EQ(busy_.kill(SIGTERM), 0);
+}
+
 TEST_F(top_terminal, redraws_between_two_looks) {
-    start(24, 80, {"--interval", "1h"});
+    start(24, 80, of_owner({"--interval", "1h"}));
     ASSERT_TRUE(shows("q: quit"));
     resize(6, 30);
     ASSERT_TRUE(shows("too small: 30 x 6"));
@@ -262,7 +443,7 @@ TEST_F(top_terminal, redraws_between_two_looks) {
 }
 
 TEST_F(top_terminal, ends_with_the_heap) {
-    start(24, 80, {"--interval", "20ms"});
+    start(24, 80, of_owner({"--interval", "20ms"}));
     ASSERT_TRUE(shows("q: quit"));
     owner_.kill(SIGKILL);
     ASSERT_TRUE(shows("the process has ended"));
@@ -270,7 +451,7 @@ TEST_F(top_terminal, ends_with_the_heap) {
 }
 
 TEST_F(top_terminal, that_is_not_known_is_an_error) {
-    start(24, 80, {}, "no-such-terminal");
+    start(24, 80, of_owner({}), "no-such-terminal");
     ASSERT_TRUE(shows("TERM=no-such-terminal"));
     EXPECT_EQ(end(), 2);
 }

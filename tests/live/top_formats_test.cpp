@@ -8,6 +8,7 @@
 #include <regex>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "profiling/top/exporter.hpp"
 #include "profiling/top/formats.hpp"
@@ -35,14 +36,18 @@ live::snapshot snapshot_of(const live_state& s, pid_t pid = 4711) {
 
 constexpr std::uint64_t now_ns = 10'000'000'000;
 
+/// Returns a histogram of the values. It lives as long as the process.
+const power_histogram* histogram_of(std::initializer_list<std::uint64_t> values) {
+    auto* made = new power_histogram;
+    for (const std::uint64_t n : values) {
+        made->note(n);
+    }
+    return made;
+}
+
 live_state busy_state() {
-    static power_histogram* const depth = [] {
-        auto* made = new power_histogram;
-        for (const std::uint64_t n : {1, 1, 1, 3, 200}) {
-            made->note(n);
-        }
-        return made;
-    }();
+    static const power_histogram* const depth = histogram_of({1, 1, 1, 3, 200});
+    static const power_histogram* const commits = histogram_of({3'000'000, 3'500'000});
     live_state s;
     s.program = "a \"program\"";
     s.device = "cuda";
@@ -61,7 +66,12 @@ live_state busy_state() {
     s.counts.grants = 100;
     s.counts.classes[3] = {64, 2, 100, 900, 500, 0, 20, 3};
     s.failures[4] = device::recorded_failure{12, failure_reason::too_large, 4096, chunk_class, {3, 7, 32, 8}, 77};
+    s.failed_commits = 2;
+    s.counts.requests_parked = 7;
+    s.counts.moved_to_device_bytes = 4 << 20;
+    s.counts.moved_to_host_bytes = 2 << 20;
     s.queue_depth = depth;
+    s.commit_ns = commits;
     return s;
 }
 
@@ -90,6 +100,9 @@ TEST(top_prometheus, has_one_head_for_each_metric_and_labels_for_each_heap) {
               Contains(HasSubstr("orchard_heap_failures_total{")).Times(1),
               Contains(HasSubstr(",reason=\"too_large\"} 12")).Times(1),
               Contains(HasSubstr(",program=\"a \\\"program\\\"\"")).Times(1),
+              Contains(AllOf(HasSubstr("orchard_heap_info{"),
+                             HasSubstr(absl::StrCat(",statistics_version=\"", statistics::version, "\""))))
+                  .Times(2),
               Contains("# TYPE orchard_heap_queue_depth histogram").Times(1)));
     // Buckets count everything up to their end.
     std::vector<std::string> buckets;
@@ -126,7 +139,8 @@ TEST(top_json, has_every_field) {
 
 TEST(top_text, has_lines_and_tables_of_what_is_not_zero) {
     const std::string text = to_text(snapshot_of(busy_state()), now_ns);
-    EXPECT_THAT(text, HasSubstr("process 4711, heap 2; the page is of 1.0 s ago\n"));
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("process 4711, heap 2; statistics of version ", statistics::version,
+                                             "; the page is of 1.0 s ago\n")));
     EXPECT_THAT(text, HasSubstr("67108864 (64 MiB)"));
     EXPECT_THAT(text, HasSubstr("50 % up to 1, 99 % up to 255, 5 in all"));
     EXPECT_THAT(text, testing::ContainsRegex("\nclass +class_slabs"));
@@ -164,7 +178,9 @@ history seen_for(int seconds) {
     live_state s = busy_state();
     for (int i = 0; i <= seconds; ++i) {
         s.counts.grants = 100 + 10u * static_cast<unsigned>(i);
+        s.counts.host_requests = 120 + 25u * static_cast<unsigned>(i);
         s.counts.committed_bytes = (64u + static_cast<unsigned>(i)) << 20;
+        s.counts.released_bytes = (std::uint64_t{3} * static_cast<unsigned>(i)) << 20;
         seen.add(now_ns + static_cast<std::uint64_t>(i) * 1'000'000'000, snapshot_of(s));
     }
     return seen;
@@ -201,12 +217,29 @@ TEST(top_screen, fits_every_terminal) {
 
 TEST(top_screen, shows_each_part) {
     const auto lines = screen(seen_for(5), 110, 30, true);
-    EXPECT_THAT(lines, AllOf(Contains(HasSubstr("process 4711 (a \"program\"), heap 2   GPU 0, NVIDIA H200   elastic")),
-                             Contains(HasSubstr("no sign of life for 6 s")),
-                             Contains(HasSubstr("32 MiB in use, 69 MiB of 1 GiB")), Contains(HasSubstr("of 256 MiB")),
-                             Contains(HasSubstr("10 grants/s")), Contains(HasSubstr("    64 B       2")),
-                             Contains(HasSubstr("too_large: 12 requests, the newest of 4 KiB")),
-                             Contains(HasSubstr("q: quit"))));
+    // Sparklines of a minute, of which five seconds were seen: six samples, and five differences.
+    EXPECT_THAT(lines, AllOf(Contains("committed, 1 min    " + std::string(54, ' ') + "██████"),
+                             Contains("grants, 1 min       " + std::string(55, ' ') + "█████"),
+                             Contains("growth    commits 4.19 ms, 2 failed; 7 waits; 3 MiB/s released; moved 4 MiB in, "
+                                      "2 MiB out")));
+    EXPECT_THAT(
+        lines,
+        AllOf(Contains(HasSubstr("process 4711 (a \"program\"), heap 2   GPU 0, NVIDIA H200   elastic")),
+              Contains(HasSubstr("no sign of life for 6 s")), Contains(HasSubstr("32 MiB in use, 69 MiB of 1 GiB")),
+              Contains(HasSubstr("of 256 MiB")), Contains(HasSubstr("mailbox   25 requests/s, 10 grants/s; answers")),
+              Contains(HasSubstr("    64 B       2")),
+              Contains(HasSubstr("too_large: 12 requests, the newest of 4 KiB")), Contains(HasSubstr("q: quit"))));
+}
+
+TEST(top_screen, marks_use_by_tier_as_a_guess_while_memory_is_on_the_host) {
+    live_state s = busy_state();
+    s.counts.host_bytes = 40 << 20;
+    history seen;
+    seen.add(now_ns, snapshot_of(s));
+    EXPECT_THAT(screen(seen, 110, 30, true),
+                AllOf(Contains(AllOf(HasSubstr("device  ["), HasSubstr("] ~24 MiB in use, 24 MiB of 1 GiB"))),
+                      Contains(AllOf(HasSubstr("host    ["), HasSubstr("] ~8 MiB in use, 40 MiB of 256 MiB")))));
+    EXPECT_THAT(screen(seen_for(0), 110, 30, true), Not(Contains(HasSubstr("~"))));
 }
 
 TEST(top_screen, says_how_many_classes_did_not_fit) {
