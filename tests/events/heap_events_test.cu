@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The events of a whole heap, on the emulated device, against its statistics.
+/// The events of a whole heap against its statistics: those of the host on the emulated device, those of kernels on
+/// each device.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "runtime/heap/device_memory.hpp"
+#include "runtime/trace/trace_reader.hpp"
+#include "tests/support/hardened_fixture.hpp"
 #include "tests/support/heap_fixture.hpp"
 #include "tests/support/heap_service_peer.hpp"
+#include "tests/trace/trace_file.hpp"
 
 namespace orchard::test {
 namespace {
@@ -144,6 +152,85 @@ TEST_F(heap_events_of, a_heap_without_listeners_has_no_log) {
     auto made = heap::create(o);
     ASSERT_TRUE(made.ok()) << made.status();
     EXPECT_FALSE(heap_service_peer::is_heard(*made));
+}
+
+// --- the events of the kernels' slow paths, which a trace has in both modes ---
+
+class slow_path_events : public on_each_device {
+protected:
+    static options traced(const std::string& path, event_mode mode) {
+        options o;
+        o.device = GetParam();
+        o.capacity = segments(32);
+        o.emulated_workers = 2;
+        o.trace = path;
+        o.trace_mode = mode;
+        return o;
+    }
+    /// Thread i allocates `sizes[i]`; then, in another kernel, each thread frees its block. Returns how many blocks
+    /// were null.
+    static std::uint64_t allocate_and_free_all(heap& h, const std::vector<std::uint64_t>& sizes) {
+        auto wanted = device_array<std::uint64_t>::create(h.executor(), sizes.size());
+        auto got = device_array<block>::create(h.executor(), sizes.size());
+        EXPECT_TRUE(wanted.ok() && got.ok() && wanted->upload(sizes).ok());
+        const simt::grid shape = simt::grid_for(sizes.size(), 64);
+        EXPECT_TRUE(
+            simt::launch(h.executor(), shape, allocate_each{h.ref(), wanted->data(), got->data(), sizes.size()}).ok);
+        EXPECT_TRUE(simt::launch(h.executor(), shape, free_each{h.ref(), got->data(), sizes.size()}).ok);
+        std::vector<block> blocks(sizes.size());
+        EXPECT_TRUE(got->download(blocks).ok());
+        return static_cast<std::uint64_t>(std::ranges::count(blocks, 0u, &block::address));
+    }
+    /// Returns the fields `at` and `detail` of all events of a kind, sorted.
+    static std::vector<std::pair<std::uint64_t, std::uint32_t>> events_of(const std::vector<event>& all, event_kind k) {
+        std::vector<std::pair<std::uint64_t, std::uint32_t>> found;
+        for (const event& e : all) {
+            if (e.kind == k) {
+                found.emplace_back(e.at, e.detail);
+            }
+        }
+        std::ranges::sort(found);
+        return found;
+    }
+};
+INSTANTIATE_TEST_SUITE_P(all, slow_path_events, testing::Values(device_option::emulated, device_option::cuda),
+                         name_of_device);
+
+TEST_P(slow_path_events, agree_with_the_statistics) {
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t i = 0; i < 2048; ++i) {
+        sizes.push_back(16 << i % 8);
+    }
+    const std::vector<std::uint64_t> too_large(5, segments(64));
+    for (const event_mode mode : {event_mode::complete, event_mode::sampled}) {
+        const trace_file file;
+        statistics stats;
+        {
+            auto made = heap::create(traced(file.path(), mode));
+            ASSERT_TRUE(made.ok()) << made.status();
+            for (int round = 0; round < 3; ++round) {
+                EXPECT_EQ(allocate_and_free_all(*made, sizes), 0u);
+                ASSERT_TRUE(made->trim().ok());
+            }
+            EXPECT_EQ(allocate_and_free_all(*made, too_large), too_large.size());
+            const auto all = made->stats();
+            ASSERT_TRUE(all.ok()) << all.status();
+            stats = *all;
+        }
+        const auto trace = load_trace(file.path());
+        ASSERT_TRUE(trace.ok()) << trace.status();
+        const auto opened = events_of(trace->events, event_kind::slab_opened);
+        EXPECT_GE(stats.slabs_published, 3u * 8) << "each round needs a slab of each size";
+        EXPECT_EQ(opened.size(), stats.slabs_published);
+        // A trim retires each slab, since all blocks are free.
+        EXPECT_EQ(stats.slabs_retired, stats.slabs_published);
+        EXPECT_EQ(events_of(trace->events, event_kind::slab_retired), opened);
+        EXPECT_EQ(stats.failed_allocations, too_large.size());
+        EXPECT_THAT(
+            events_of(trace->events, event_kind::shortage),
+            testing::AllOf(testing::SizeIs(stats.failed_allocations),
+                           testing::Each(testing::Pair(0u, static_cast<std::uint32_t>(failure_reason::too_large)))));
+    }
 }
 
 }  // namespace
