@@ -176,7 +176,7 @@ void heap::impl::print_statistics() {
     }
     const auto all = stats();
     std::string text =
-        absl::StrFormat("orchard: statistics of heap %d, version %d:\n%s\n", number_, statistics::version,
+        absl::StrFormat("orchard: statistics of heap %d:\n%s\n", number_,
                         all.ok() ? to_text(*all) : std::string(all.status().message()));
     if (values.sites) {
         const auto used = sites();

@@ -3,7 +3,8 @@
 
 /// The tables of statistics, made from the two lists, and their text and JSON.
 ///
-///     allocated_bytes      1052672 (1.00 MiB)  bytes     bytes handed out by ...       to_text: one line for each
+///     version 2                                                                        to_text: that of the lists,
+///     allocated_bytes      1052672 (1.00 MiB)  bytes     bytes handed out by ...       one line for each
 ///     ...
 ///
 ///     page_bytes  slabs  pages_in_use ...                                              and one for each class in use
@@ -80,7 +81,7 @@ std::string to_text(const statistics& values) {
         lines.push_back({std::string(info.name), std::string(value_of(info, values.*info.field)),
                          std::string(info.unit), std::string(info.help)});
     }
-    return detail::in_columns(lines, "lrll") + class_lines(values);
+    return absl::StrCat("version ", statistics::version, "\n", detail::in_columns(lines, "lrll"), class_lines(values));
 }
 
 /// Numbers are plain integers, bytes too. `version` comes first, so that a reader can check it before all else.

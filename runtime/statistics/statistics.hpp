@@ -85,8 +85,9 @@ struct class_statistic_info {
 /// Returns all statistics of a class, in the order of the struct.
 std::span<const class_statistic_info> class_statistic_table();
 
-/// Returns a table for people, one line for each statistic: name, value (bytes also in binary units), unit, meaning. If
-/// page classes are in use, a second table follows after an empty line, with one line for each such class.
+/// Returns a text for people: a line with the version, then a table with one line for each statistic: name, value
+/// (bytes also in binary units), unit, meaning. If page classes are in use, a second table follows after an empty line,
+/// with one line for each such class.
 std::string to_text(const statistics& values);
 
 /// Returns a JSON object: "version", then each statistic by name, in the order of the struct, then "classes", an array
