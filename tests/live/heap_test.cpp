@@ -15,6 +15,8 @@
 namespace orchard {
 namespace {
 
+ORCHARD_NAME_SITES;
+
 using live::command;
 using live::live_reader;
 using live_test::child_process;
@@ -414,19 +416,42 @@ TEST(show_stats, prints_them_when_the_heap_is_destroyed) {
     EXPECT_THAT(text, testing::ContainsRegex("pages_in_use +32 "));
 }
 
-TEST(show_stats, prints_the_blocks_that_were_not_freed_if_the_heap_counts_them) {
+constexpr std::uint32_t tag_of_trees = 4'000'000;
+
+/// Each thread takes a block with the tag of a line, and one with a tag of a name, which every second thread frees.
+struct take_tagged {
+    heap_ref h;
+    static constexpr int site_line = __LINE__ + 1;
+    [[nodiscard]] ORCHARD_FN void* at_site() const { return h.malloc(3072, ORCHARD_SITE); }
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        (void)at_site();
+        void* const tree = h.malloc(192, tag_of_trees);
+        if (at.thread % 2 == 0) {
+            h.free(tree);
+        }
+    }
+};
+
+TEST(show_stats, prints_the_blocks_that_were_not_freed_by_tag_if_the_heap_counts_them) {
     options o = small_heap();
     o.live_page = false;
     o.show_stats = true;
     o.sites = true;
+    name_tag(tag_of_trees, "trees");
     testing::internal::CaptureStderr();
     {
         auto made = heap::create(o);
         ASSERT_TRUE(made.ok());
         (void)take(*made, 32, 64);
+        EXPECT_TRUE(simt::launch(made->executor(), simt::grid{1, 32}, take_tagged{made->ref()}).ok);
     }
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                testing::HasSubstr("blocks that were not freed: 32, 2 KiB in all\n"));
+                testing::EndsWith(absl::StrCat("blocks that were not freed: 80, 101 KiB in all\n"
+                                               "      96 KiB in        32 blocks, of 32 allocated: heap_test.cpp:",
+                                               take_tagged::site_line,
+                                               "\n"
+                                               "       3 KiB in        16 blocks, of 32 allocated: trees\n"
+                                               "       2 KiB in        32 blocks, of 32 allocated: no tag\n")));
 }
 
 TEST(verbose, prints_growth_and_shortages) {
