@@ -14,6 +14,7 @@
 #include <string>
 
 #include <absl/strings/match.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <checkout.hpp>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,10 @@ namespace orchard::examples {
 namespace {
 
 using test::temporary_file;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 struct outcome {
     int code = -1;
@@ -31,9 +36,10 @@ struct outcome {
 };
 
 /// Runs `orchard <arguments>` by the shell and returns what it wrote to `stream` ("1" or "2") alone.
-outcome orchard(const std::string& arguments, const char* stream) {
+/// @param variable  set in its environment, as the shell has it: NAME=value
+outcome orchard(const std::string& arguments, const char* stream, const char* variable = "") {
     const std::string to = *stream == '1' ? " 2>/dev/null" : " 2>&1 >/dev/null";
-    const std::string command = std::string(ORCHARD_PROGRAM) + " " + arguments + to;
+    const std::string command = std::string(variable) + " " + ORCHARD_PROGRAM + " " + arguments + to;
     outcome result;
     FILE* pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) {
@@ -100,6 +106,26 @@ TEST(walk_command, json_holds_what_was_run_and_found) {
     EXPECT_GT(result["statistics_before_freeing"]["pages_in_use"], 0);
     EXPECT_EQ(result["phases"][1]["name"], "walk");
     EXPECT_EQ(result["phases"][1]["items"], 50 * 8);
+}
+
+TEST(walk_command, prints_statistics_if_the_environment_asks_for_them) {
+    EXPECT_EQ(orchard(small_rmat, "2").text, "");
+    const outcome result = orchard(small_rmat, "2", "ORCHARD_SHOW_STATS=1");
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.text, StartsWith("orchard: statistics of heap 0:\nversion 2\nallocations "));
+    EXPECT_THAT(result.text, ContainsRegex("\nslabs_published +[1-9][0-9]* +slabs +segments made slabs so far\n"));
+    EXPECT_THAT(result.text, ContainsRegex("\nfailed_allocations +0 +count "));
+}
+
+TEST(walk_command, prints_growth_and_shortages_if_the_environment_asks_for_them) {
+    const std::string too_small =
+        "walk --rmat 10 --edge-factor 64 --device emulated --backing elastic --capacity 8MiB --commit-ahead 0";
+    EXPECT_THAT(orchard(too_small, "2").text, Not(HasSubstr("orchard: heap")));
+    const outcome result = orchard(too_small, "2", "ORCHARD_VERBOSE=1");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.text,
+                ContainsRegex("orchard: heap 0: growth: [0-9]+ MiB more, [0-9]+ MiB committed now, of [0-9]+ MiB\n"));
+    EXPECT_THAT(result.text, ContainsRegex("orchard: heap 0: shortage: a request of [0-9]+ bytes"));
 }
 
 TEST(walk_command, json_on_standard_output_is_all_that_is_there) {
