@@ -175,9 +175,8 @@ void heap::impl::print_statistics() {
         return;
     }
     const auto all = stats();
-    std::string text =
-        absl::StrFormat("orchard: statistics of heap %d:\n%s\n", number_,
-                        all.ok() ? to_text(*all) : std::string(all.status().message()));
+    std::string text = absl::StrFormat("orchard: statistics of heap %d:\n%s\n", number_,
+                                       all.ok() ? to_text(*all) : std::string(all.status().message()));
     if (values.sites) {
         const auto used = sites();
         absl::StrAppend(&text, used.ok() ? leak_report(*used) : std::string(used.status().message()) + "\n");
