@@ -132,7 +132,7 @@ def main(arguments=None):
         try:
             measure(name, options, *machine_of(info))
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        except (Failed, summarise_oversubscribe.Unusable, summarise_pages.Unusable, OSError, ValueError) as error:
+        except (Failed, misshapen.Unusable, OSError, ValueError) as error:
             failed.append(f"{name}: {error}")
             print(f"{name}: FAILED after {time.monotonic() - began:.0f} s: {error}", flush=True)
     if failed:

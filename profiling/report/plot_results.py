@@ -40,7 +40,7 @@ def main(arguments=None, load_pyplot=None):
     options = parser.parse_args(arguments)
     try:
         figures = figures_of([row for path in options.inputs for row in rows_of(path)])
-    except (Unusable, summarise_pages.Unusable, OSError) as error:
+    except (Unusable, misshapen.Unusable, OSError) as error:
         print(f"plot_results.py: {error}", file=sys.stderr)
         return 2
     except misshapen.ERRORS as error:

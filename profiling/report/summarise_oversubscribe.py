@@ -20,9 +20,7 @@ Exit codes: 0 done; 2 the input cannot be used (one line on standard error; noth
 """
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 import misshapen
 
@@ -31,37 +29,19 @@ SAME = ("pattern", "layout", "data")
 LATER = ("kernel_third_ms", "kernel_settled_ms")
 
 
-class Unusable(Exception):
-    """The rows are not those of the command."""
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Add ratios to the rows of `orchard oversubscribe`.")
     parser.add_argument("input", help="raw JSON file, or - for standard input")
     parser.add_argument("--output", "-o", default="-", help="file to write; default: standard output")
     options = parser.parse_args(arguments)
-    try:
-        text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text(encoding="utf-8")
-        rows = summarised(misshapen.rows_of(json.loads(text)))
-    except (Unusable, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        print(f"summarise_oversubscribe.py: {error}", file=sys.stderr)
-        return 2
-    except misshapen.ERRORS as error:
-        print(f"summarise_oversubscribe.py: {options.input}: {misshapen.why(error)}", file=sys.stderr)
-        return 2
-    text = json.dumps(rows, indent=1) + "\n"
-    if options.output == "-":
-        sys.stdout.write(text)
-    else:
-        Path(options.output).write_text(text, encoding="utf-8")
-    return 0
+    return misshapen.rewrite("summarise_oversubscribe.py", options, summarised)
 
 
 def summarised(rows):
     """The rows, those of moves with their ratios. `rows` is not changed."""
     if not isinstance(rows, list) or not rows or not all(
             isinstance(row, dict) and {*SAME, "way"} <= row.keys() for row in rows):
-        raise Unusable("the input must be the rows that `orchard oversubscribe --json` writes")
+        raise misshapen.Unusable("the input must be the rows that `orchard oversubscribe --json` writes")
     return [{**row, **(ratios(row, rows) if row["way"] == "move" else {})} for row in rows]
 
 

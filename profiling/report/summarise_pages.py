@@ -14,10 +14,8 @@ Exit codes: 0 done; 2 the input cannot be used (one line on standard error; noth
 """
 
 import argparse
-import json
 import math
 import sys
-from pathlib import Path
 
 import misshapen
 
@@ -29,10 +27,6 @@ MANY_THREADS = 1_000_000
 NOT_TIMED = {"summary", "walk", "queue", "theorem 1", "theorem 2"}
 
 
-class Unusable(Exception):
-    """The rows are not those of the benchmark."""
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Add ratios and means to the rows of `orchard bench pages`.")
     parser.add_argument("input", help="raw JSON file, or - for standard input")
@@ -40,36 +34,22 @@ def main(arguments=None):
                         help="registers of a kernel, as the compiler says; repeat")
     parser.add_argument("--output", "-o", default="-", help="file to write; default: standard output")
     options = parser.parse_args(arguments)
-    try:
-        text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text(encoding="utf-8")
-        registers = [register(text) for text in options.registers]
-        rows = summarised(misshapen.rows_of(json.loads(text)), registers)
-    except (Unusable, OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        print(f"summarise_pages.py: {error}", file=sys.stderr)
-        return 2
-    except misshapen.ERRORS as error:
-        print(f"summarise_pages.py: {options.input}: {misshapen.why(error)}", file=sys.stderr)
-        return 2
-    text = json.dumps(rows, indent=1) + "\n"
-    if options.output == "-":
-        sys.stdout.write(text)
-    else:
-        Path(options.output).write_text(text, encoding="utf-8")
-    return 0
+    return misshapen.rewrite("summarise_pages.py", options,
+                             lambda rows: summarised(rows, [register(text) for text in options.registers]))
 
 
 def register(text):
     """("malloc", 48) from "malloc=48"."""
     kernel, equals, number = text.partition("=")
     if not kernel or not equals or not number.isdecimal():
-        raise Unusable(f"{text!r} is not KERNEL=NUMBER")
+        raise misshapen.Unusable(f"{text!r} is not KERNEL=NUMBER")
     return kernel, int(number)
 
 
 def summarised(rows, registers=()):
     """The rows with their ratios, and the summaries after them. `rows` is not changed."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) and "what" in row for row in rows):
-        raise Unusable("the input must be the rows that `orchard bench pages --json` writes")
+        raise misshapen.Unusable("the input must be the rows that `orchard bench pages --json` writes")
     rows = [{**row, **ratios(row)} for row in rows if row["what"] not in NOT_TIMED]
     lines = _fixed_summaries(rows) + _partial_warps(rows) + _nearly_full(rows)
     lines += [(f"registers of {kernel}", number) for kernel, number in registers]
@@ -87,7 +67,7 @@ def ratios(row):
         if net > 0:  # otherwise the floor was not slower than nothing, and there is no ratio
             found["malloc_to_floor_net"] = max(row["malloc_us"] - row["empty_us"], 0.0) / net
     except (KeyError, TypeError, ZeroDivisionError) as error:
-        raise Unusable(f"a row of a fixed size lacks a time: {error!r} in {row!r}") from None
+        raise misshapen.Unusable(f"a row of a fixed size lacks a time: {error!r} in {row!r}") from None
     return found
 
 
