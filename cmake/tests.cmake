@@ -148,7 +148,7 @@ function(orchard_that_need_commands result)
     set(found "")
     foreach(file IN LISTS ARGN)
         file(STRINGS "${file}" lines LIMIT_COUNT 1
-             REGEX "^#include \"(examples/|profiling/|runtime/cli/map/|.*command_line\\.hpp|.*run_command\\.hpp)")
+             REGEX "^#include \"(examples/|profiling/|runtime/cli/map/|.*command_line\\.hpp|.*run_without_rights\\.hpp|.*run_command\\.hpp)")
         if(lines)
             list(APPEND found "${file}")
         endif()
