@@ -106,18 +106,19 @@ ordered_json members_of(const ordered_json& rows) {
 
 /// Prints a row as a line of a table.
 void print_row(std::ostream& to, const ordered_json& row) {
-    const auto ms = [&](const char* of) {
-        return row[of].is_null() ? std::string("-") : absl::StrFormat("%.2f", row[of].get<double>() * 1e-3);
+    const auto number = [&](const char* of, int digits, double factor) {
+        return row[of].is_null() ? std::string("-") : absl::StrFormat("%.*f", digits, row[of].get<double>() * factor);
     };
-    const std::string resident =
-        row["resident_share"].is_null() ? "-" : absl::StrFormat("%.2f", row["resident_share"].get<double>());
+    const auto ms = [&](const char* of) { return number(of, 2, 1e-3); };
+    const std::string moved =
+        row["moved_bytes"].is_null() ? "-" : format_bytes(row["moved_bytes"].get<std::uint64_t>());
     to << absl::StrFormat(
-        "%-11s %-8s %-8s %-15s %9s %6.3f %9s %9s %9s %9s %9s %9s %8.1f %5s %8s %5d %8d %5d\n",
+        "%-11s %-8s %-8s %-15s %9s %6.3f %9s %9s %9s %9s %9s %9s %8s %5s %8s %5d %8d %5d\n",
         row["application"].get<std::string>(), row["backing"].get<std::string>(), row["by"].get<std::string>(),
         row["layout"].get<std::string>(), format_bytes(row["bytes"].get<std::uint64_t>()), row["part"].get<double>(),
         ms("first_us"), ms("third_us"), ms("tenth_us"), ms("median_us"), ms("allocate_us"), ms("fill_us"),
-        row["gb_per_s"].get<double>(), resident, format_bytes(row["moved_bytes"].get<std::uint64_t>()),
-        row["nulls"].get<std::uint64_t>(), row["checked"].get<std::uint64_t>(), row["wrong"].get<std::uint64_t>());
+        number("gb_per_s", 1, 1), number("resident_share", 2, 1), moved, row["nulls"].get<std::uint64_t>(),
+        row["checked"].get<std::uint64_t>(), row["wrong"].get<std::uint64_t>());
     if (row.contains("error")) {
         to << "  error: " << row["error"].get<std::string>() << "\n";
     }

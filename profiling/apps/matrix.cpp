@@ -100,22 +100,39 @@ void add_outcome(ordered_json& row, const char* by, const outcome& found) {
     add_checks(row, found);
 }
 
-/// Adds the model's prediction of the first pass to a row, with a null for each time that the model does not know.
-/// `found`: the run, in a heap of another backing, whose first pass was recorded.
-void add_prediction(ordered_json& row, const outcome& found, const uvm_model::result& counts) {
-    const double us = counts.seconds * 1e6;
+/// Adds the model's prediction of the first pass to a row, with a null for all that the model does not know: everything
+/// without `counts`, of a run that failed.
+/// @param found  the run, in a heap of another backing, whose first pass was recorded
+void add_prediction(ordered_json& row, const outcome& found, const std::optional<uvm_model::result>& counts) {
     row["by"] = "model";
     row["array_bytes"] = found.array_bytes;
     row["part"] = found.part;
-    row["first_us"] = us;
-    for (const char* time : {"third_us", "tenth_us", "median_us", "allocate_us", "fill_us"}) {
-        row[time] = nullptr;
+    for (const char* unknown : {"first_us", "third_us", "tenth_us", "median_us", "allocate_us", "fill_us", "gb_per_s",
+                                "resident_share", "moved_bytes", "moves_us"}) {
+        row[unknown] = nullptr;
     }
-    row["gb_per_s"] = gb_per_s(found.pass_bytes, us);
-    row["resident_share"] = nullptr;
-    row["moved_bytes"] = counts.bytes_in() + counts.bytes_out();
-    row["moves_us"] = nullptr;
+    if (counts) {
+        const double us = counts->seconds * 1e6;
+        row["first_us"] = us;
+        row["gb_per_s"] = gb_per_s(found.pass_bytes, us);
+        row["moved_bytes"] = counts->bytes_in() + counts->bytes_out();
+    }
     add_checks(row, found);
+}
+
+/// Returns the prediction for a run whose first pass was recorded; none if it failed, or if the record lacks accesses,
+/// which is then the run's error. Errors: those of `predict`.
+absl::StatusOr<std::optional<uvm_model::result>> prediction_of(outcome& found, std::uint64_t budget) {
+    if (found.error.ok() && found.recorded.lost != 0) {
+        found.error = absl::ResourceExhaustedError(absl::StrFormat(
+            "the record of a pass has no room for %d accesses; give fewer --threads, or smaller arrays by --bytes",
+            found.recorded.lost));
+    }
+    if (!found.error.ok()) {
+        return std::nullopt;
+    }
+    auto counts = predict(found.recorded.trace, budget, found.array_bytes);
+    return counts.ok() ? absl::StatusOr<std::optional<uvm_model::result>>(*std::move(counts)) : counts.status();
 }
 
 /// The runs of one call.
@@ -186,12 +203,12 @@ private:
             h.emplace(*std::move(made));
         }
         j.part = std::min(j.part, least_part(row));
-        const auto found = run_app(*h, a, j);
+        auto found = run_app(*h, a, j);
         if (!found.ok()) {
             return absl::Status(found.status().code(), absl::StrFormat("%s: %s", a.name, found.status().message()));
         }
-        if (by_model && found->error.ok()) {
-            const auto counts = predict(found->recorded.trace, h->configuration().capacity, found->array_bytes);
+        if (by_model) {
+            const auto counts = prediction_of(*found, h->configuration().capacity);
             if (!counts.ok()) {
                 return counts.status();
             }

@@ -189,19 +189,20 @@ std::string list_of(const std::vector<snapshot>& heaps) {
     return text;
 }
 
-/// Prints the pages once: as Prometheus' text, or as text and JSON. A page that cannot be read is an error if it is the
-/// only one, and a warning beside others. A list leaves it out.
+/// Prints the pages once: as Prometheus' text, or as text and JSON. A page that cannot be read is a warning beside
+/// others, and an error if none can be read. A list leaves it out.
 absl::Status report(const arguments& a, std::vector<live_reader>& from) {
     auto out = command_line::json_output::open(a.json);
     if (!out.ok()) {
         return out.status();
     }
     const auto [heaps, errors] = read_all(from, absl::Seconds(5));
-    if (!a.lists && heaps.empty() && !errors.empty()) {
-        return errors.front();
+    const bool none = !a.lists && heaps.empty() && !errors.empty();
+    for (std::size_t i = none ? 1 : 0; !a.lists && i < errors.size(); ++i) {
+        command_line::warn({std::string(errors[i].message())});
     }
-    for (const absl::Status& one : a.lists ? std::vector<absl::Status>() : errors) {
-        command_line::warn({std::string(one.message())});
+    if (none) {
+        return errors.front();
     }
     const std::uint64_t now = monotonic_ns();
     if (a.prometheus) {

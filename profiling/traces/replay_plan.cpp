@@ -42,7 +42,7 @@ public:
     }
 
     replay_plan finish() {
-        end_batch();
+        end_batch(plan_.blocks.size());
         for (std::size_t i = 0; i < plan_.blocks.size(); ++i) {
             if (plan_.is_live[i]) {
                 ++plan_.at_end[{plan_.blocks[i].bytes, plan_.blocks[i].tag}];
@@ -81,7 +81,7 @@ private:
             return allocate_together(e.thread, number);
         }
         if (steps_.size() >= most_steps_) {
-            end_batch();
+            end_batch(number);
         }
         add(e.thread, {number, action::allocate});
     }
@@ -97,7 +97,7 @@ private:
             *groups, [&](const open_group& g) { return g.asked == block.asked && (g.passed & lane) == 0; });
         if (group == groups->end()) {
             if (steps_.size() >= most_steps_) {
-                end_batch();
+                end_batch(number);
                 groups = &groups_[thread / lanes_of_warp];
             }
             groups->push_back(begin_group(thread / lanes_of_warp, block.asked));
@@ -141,7 +141,7 @@ private:
         ++plan_.frees;
         bytes_ -= plan_.blocks[number].bytes;
         if (steps_.size() >= most_steps_ || (number >= first_of_batch_ && owner_[number] != e.thread)) {
-            end_batch();
+            end_batch(plan_.blocks.size());
         }
         add(e.thread, {number, action::free});
     }
@@ -162,7 +162,8 @@ private:
 
     /// The threads of a kernel are those of the record, by their numbers, so that neighbours stay neighbours; with
     /// groups, all threads of their warps.
-    void end_batch() {
+    /// @param next  number of the first block that the next batch may allocate
+    void end_batch(std::size_t next) {
         if (steps_.empty()) {
             return;
         }
@@ -183,7 +184,7 @@ private:
         steps_.clear();
         groups_.clear();
         has_groups_ = false;
-        first_of_batch_ = static_cast<std::uint32_t>(plan_.blocks.size());
+        first_of_batch_ = static_cast<std::uint32_t>(next);
     }
 
     std::uint64_t most_steps_;

@@ -230,6 +230,19 @@ TEST_F(AppsCommand, ModelsEachApplicationOnTheBudgetOfTheGpu) {
     EXPECT_EQ(document().at("rows").size(), 16u);
 }
 
+TEST_F(AppsCommand, HasNoPredictionOfARunThatFailed) {
+    const auto result = run({"stencil", "--backing", "managed", "--managed-limit", "8MiB", "--capacity", "16MiB",
+                             "--bytes", "64MiB", "--layout", "linear", "--json", file_});
+    EXPECT_NE(result.code, 0);
+    const ordered_json found = document();
+    ASSERT_EQ(found.at("rows").size(), 2u);  // the first of 1 MiB, as in all these tests
+    EXPECT_GT(found["rows"][0].at("first_us"), 0);
+    const ordered_json& row = found["rows"][1];
+    EXPECT_EQ(row.at("by"), "model");
+    EXPECT_TRUE(row.contains("error")) << row;
+    EXPECT_TRUE(row.at("first_us").is_null() && row.at("gb_per_s").is_null() && row.at("moved_bytes").is_null()) << row;
+}
+
 TEST_F(AppsCommand, MeasuresManagedArraysUpToTheLimitAndModelsThoseAbove) {
     const auto result = run({"stencil", "--backing", "managed", "--managed-limit", "264MiB", "--capacity", "0",
                              "--bytes", "64MiB", "--json", file_});

@@ -348,6 +348,12 @@ TEST(replay_plan, lets_lanes_meet_that_asked_together) {
     EXPECT_EQ(steps_of(b, 31), "mmm");
 }
 
+TEST(replay_plan, ends_a_batch_before_a_free_of_its_first_block_by_another_thread) {
+    const replay_plan plan = plan_replay({allocate(0, 1), allocate(16, 1), allocate(32, 2), free(32, 3)}, 2);
+    ASSERT_EQ(plan.batches.size(), 3u);
+    EXPECT_EQ(plan.batches[1].first, (std::vector<std::uint32_t>{0, 1}));
+}
+
 TEST(replay_plan, does_not_cut_a_group_at_the_end_of_a_batch) {
     const block_request three_lanes{request_kind::array, 7, 3};
     const replay_plan plan = plan_replay(
