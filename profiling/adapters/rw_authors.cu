@@ -4,8 +4,8 @@
 /// The random walks of M. Pham et al. (ICS 2022) in the arena, compiled against a checkout of their authors' code
 /// (docs/arena.md): RW, RW-BM and CoRW, with pages of 4 KiB. Orchard's own are other allocators (docs/random_walk.md).
 ///
-/// Each of their headers defines the same functions and variables: each has a namespace here. What the headers include
-/// is included before, since a header that comes again is empty.
+/// Each of their headers defines the same functions and variables: each has a namespace here. The headers that they
+/// include come before, outside of the namespaces; a header that comes again is empty.
 
 #include <cub/cub.cuh>
 

@@ -231,8 +231,8 @@ private:
         rows_.push_back(std::move(row));
         return tell_(rows_);
     }
-    /// Returns the options of the heap in which a run is recorded for the model: an elastic one, in which what exceeds
-    /// the budget is read over the bus.
+    /// Returns the options of the heap in which a run is recorded for the model: an elastic one, in which memory
+    /// beyond the budget is read over the bus.
     [[nodiscard]] options options_to_record() const {
         options values = matrix_.heap;
         values.backing = backing_option::elastic;

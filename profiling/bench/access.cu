@@ -109,8 +109,11 @@ public:
         options values = settings_.heap;
         values.device = cuda ? device_option::cuda : device_option::emulated;
         // A chunk may exceed the arrays in it by a quarter (`heap_ref::allocate_array`).
-        values.capacity = std::max<std::uint64_t>(
-            values.capacity, std::uint64_t{all_.threads} * set_.bytes * longest * 5 / 4 + (std::uint64_t{256} << 20));
+        const auto needed = [&](std::uint64_t threads) {
+            return threads * set_.bytes * longest * 5 / 4 + (std::uint64_t{256} << 20);
+        };
+        all_.threads = static_cast<std::uint32_t>(threads_within_limit(values, all_.threads, needed));
+        values.capacity = std::max<std::uint64_t>(values.capacity, needed(all_.threads));
         auto made = heap::create(values);
         if (!made.ok()) {
             return made.status();

@@ -102,8 +102,8 @@ absl::StatusOr<std::vector<recorded_process>> read_all(const std::string& path) 
             }
         }
         if (error) {
-            return absl::InvalidArgumentError(
-                absl::StrCat(path, ": cannot be read: ", error.message(), "; run this as a user who may read it"));
+            return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: ", error.message(),
+                                                           "; run this as a user with the right to read it"));
         }
         std::sort(files.begin(), files.end());
     } else {

@@ -43,7 +43,7 @@ _SECTION = re.compile(r"\.text\.(\S+):")
 _LABEL = re.compile(r"\$[^$\s]+\$(\S+):\s*$")
 _REGISTER = re.compile(r"\bR(\d+)\b")
 
-# Of PTX: where a kernel begins; what the compiler numbers through a file, so that code elsewhere in it changes the number.
+# Of PTX: where a kernel begins; names that the compiler numbers through a file, so that code elsewhere changes the number.
 _ENTRY_OF_PTX = re.compile(r"\.visible \.entry (\w+)\(")
 _NUMBERED = re.compile(r"%[a-z]+\d+|\$L__\w+|__local_depot\d+|callseq \d+")
 
@@ -121,7 +121,7 @@ def disassembled_registers(listing):
 
 
 def bodies(ptx):
-    """{kernel: its lines} of PTX, with what the compiler numbers counted anew in each kernel."""
+    """{kernel: its lines} of PTX, with the compiler's numbers counted anew in each kernel."""
     found, body, numbers = {}, None, {}
     for line in ptx.splitlines():
         if match := _ENTRY_OF_PTX.match(line):

@@ -18,7 +18,7 @@ namespace {
 const char* remedy(int error) {
     switch (error) {
         case EACCES:
-        case EPERM: return "run this as a user who may read it, or change its mode";
+        case EPERM: return "run this as a user with the right to read it, or change its mode";
         case EISDIR: return "name a file in it";
         default: return "name a file that can be read";
     }

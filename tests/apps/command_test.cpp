@@ -223,7 +223,7 @@ TEST_F(AppsCommand, ModelsEachApplicationOnTheBudgetOfTheGpu) {
             EXPECT_GT(row.at("first_us"), small[name]) << "more VA blocks: " << row;
         }
     }
-    // What is known is not run again.
+    // A run whose row is known is not made again.
     std::vector<std::string> again = words;
     again.insert(again.end(), {"--resume", file_});
     EXPECT_EQ(run(again).out.find("gemm"), std::string::npos);

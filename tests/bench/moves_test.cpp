@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard bench moves` at small scale: what each row says has moved, has moved, and is as it was.
+// `orchard bench moves` at small scale: the bytes of each row have moved, and are as they were.
 
 #include <gtest/gtest.h>
 

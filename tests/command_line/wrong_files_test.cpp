@@ -111,7 +111,8 @@ TEST_P(command_that_reads, names_a_file_that_it_may_not_read) {
     if (!done) {
         GTEST_SKIP() << "this process may not become another user";
     }
-    expect_refused(*done, in("locked"), "cannot be read: Permission denied; run this as a user who may read it");
+    expect_refused(*done, in("locked"),
+                   "cannot be read: Permission denied; run this as a user with the right to read it");
 }
 
 TEST(profile_read, names_a_folder_that_it_may_not_read) {
@@ -124,8 +125,8 @@ TEST(profile_read, names_a_folder_that_it_may_not_read) {
         GTEST_SKIP() << "this process may not become another user";
     }
     EXPECT_EQ(done->code, 2);
-    EXPECT_EQ(done->err,
-              "orchard: " + folder + ": cannot be read: Permission denied; run this as a user who may read it\n");
+    EXPECT_EQ(done->err, "orchard: " + folder +
+                             ": cannot be read: Permission denied; run this as a user with the right to read it\n");
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ protected:
             ::close(fd_);
         }
     }
-    /// Reads until the text has come, for at most 60 s. What came before it is stored in `before`, or forgotten.
+    /// Reads until the text has come, for at most 60 s. The text before it is stored in `before`, or dropped.
     bool shows(const std::string& text, std::string* before = nullptr) {
         for (int i = 0; i < 600; ++i) {
             if (const std::size_t at = seen_.find(text); at != std::string::npos) {
