@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 import misshapen
-from plot_uvm import INSTALL, STYLE, Unusable, _pyplot, file_name
+from plot_uvm import INSTALL, Unusable, _pyplot, file_name, save
 
 PROGRAM = "plot_arena.py"
 NEEDED = {"allocator", "case", "bytes", "verdict", "unit", "value", "low", "high", "ratio_to_floor", "detail", "source"}
@@ -48,13 +48,9 @@ def main(arguments=None, load_pyplot=None):
     options.output_dir.mkdir(parents=True, exist_ok=True)
     pictures = []
     for family, rows in families_of(document["rows"]).items():
-        with pyplot.rc_context(STYLE):
-            figure = draw(pyplot, family, rows)
-            path = options.output_dir / f"arena-{file_name(family)}.svg"
-            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-            pyplot.close(figure)
+        path = options.output_dir / f"arena-{file_name(family)}.svg"
+        save(pyplot, path, draw, family, rows)
         pictures.append((family, path.read_text()))
-        print(path)
     path = options.output_dir / "arena.html"
     path.write_text(page_of(document, pictures))
     print(path)

@@ -17,7 +17,7 @@ import re
 import sys
 from pathlib import Path
 
-from plot_uvm import INSTALL, STYLE, Unusable, _pyplot
+from plot_uvm import INSTALL, Unusable, _pyplot, save
 
 PROGRAM = "plot_nsight.py"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "nsight.md"
@@ -45,12 +45,7 @@ def main(arguments=None, load_pyplot=None):
         return 1
     options.output_dir.mkdir(parents=True, exist_ok=True)
     for name, (draw, rows) in tables.items():
-        with pyplot.rc_context(STYLE):
-            figure = draw(pyplot, rows)
-            path = options.output_dir / f"{name}.svg"
-            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-            pyplot.close(figure)
-        print(path)
+        save(pyplot, options.output_dir / f"{name}.svg", draw, rows)
     return 0
 
 

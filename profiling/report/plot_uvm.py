@@ -55,13 +55,18 @@ def draw_rows(arguments, load_pyplot, *, program, command, key, needed, draw, pr
         return 1
     options.output_dir.mkdir(parents=True, exist_ok=True)
     for value in dict.fromkeys(row[key] for row in rows):
-        with pyplot.rc_context(STYLE):
-            figure = draw(pyplot, value, [row for row in rows if row[key] == value])
-            path = options.output_dir / f"{prefix}-{file_name(value)}.svg"
-            figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-            pyplot.close(figure)
-        print(path)
+        save(pyplot, options.output_dir / f"{prefix}-{file_name(value)}.svg", draw, value,
+             [row for row in rows if row[key] == value])
     return 0
+
+
+def save(pyplot, path, draw, *arguments):
+    """Writes the figure that `draw(pyplot, *arguments)` returns, in the one style, and prints the path."""
+    with pyplot.rc_context(STYLE):
+        figure = draw(pyplot, *arguments)
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+        pyplot.close(figure)
+    print(path)
 
 
 def read_rows(path, command, needed):

@@ -70,8 +70,7 @@ struct replay_plan {
 
 /// Returns the plan for the events of a complete trace. Blocks of 0 bytes do not occur.
 /// @param most_steps  of one batch; more where lanes of a group that has begun are the last ones. A lone request or a
-/// free
-///     between the lanes of a group may end the batch before the group is whole
+///     free between the lanes of a group may end the batch before the group is whole.
 replay_plan plan_replay(const std::vector<event>& events, std::uint64_t most_steps);
 
 }  // namespace orchard::traces
