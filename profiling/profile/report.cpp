@@ -36,17 +36,35 @@ std::string extent(const std::uint32_t (&e)[3]) {
     return e[1] > 1 ? absl::StrCat(e[0], "x", e[1]) : absl::StrCat(e[0]);
 }
 
+/// Returns the beginning of `arguments`, the text behind the `<` of a template, up to its `>`; all of it without one.
+std::string first_argument(std::string_view arguments) {
+    int open = 0;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        open += arguments[i] == '<' ? 1 : arguments[i] == '>' ? -1 : 0;
+        if (open < 0) {
+            arguments = arguments.substr(0, i);
+            break;
+        }
+    }
+    while (arguments.ends_with(' ')) {
+        arguments.remove_suffix(1);
+    }
+    return std::string(arguments);
+}
+
 /// Returns a name that fits a terminal; the JSON has all of it.
 std::string shortened(std::string name) {
     constexpr std::size_t longest = 72;
-    // Words that say nothing of a kernel: its result, and Orchard's own function around the code of each launch.
+    // Words that say nothing of a kernel: its result, and Orchard's own functions around the code of each launch.
     constexpr std::string_view result = "void ";
-    constexpr std::string_view wrapper = "orchard::simt::detail::plain_entry<";
     if (name.starts_with(result)) {
         name.erase(0, result.size());
     }
-    if (name.starts_with(wrapper)) {
-        name.erase(0, wrapper.size());
+    for (const std::string_view wrapper :
+         {"orchard::simt::detail::plain_entry<", "orchard::simt::detail::bounded_entry<"}) {
+        if (name.starts_with(wrapper)) {
+            name = first_argument(name.substr(wrapper.size()));
+        }
     }
     return name.size() <= longest ? name : absl::StrCat(name.substr(0, longest - 3), "...");
 }

@@ -4,7 +4,10 @@
 """Measures what a trace costs small requests: `orchard bench pages` by turns without a trace, with a sampled and with a
 complete one.
 
-usage: profiling/traces/trace_cost.py [--program build/release/orchard] [--turns N] [-- BENCH OPTIONS]
+usage: profiling/traces/trace_cost.py [--program build/release/orchard] [--turns N] [--ways sampled,complete]
+                                      [-- BENCH OPTIONS]
+
+A complete trace of a GPU's benchmark is long: give --quick --repeats 3 behind the --, and the other way a run of its own.
 
 For each kind of row it prints how many times as long `malloc` takes as without a trace: the geometric mean of its rows, the
 median of the turns, and between which values half of these lie. Exit code: 0, or 1 if a program failed.
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-WAYS = ("none", "sampled", "complete")
+TRACED = ("sampled", "complete")
 
 
 def run(options, way, folder):
@@ -51,16 +54,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/orchard", type=os.path.abspath)
     parser.add_argument("--turns", default=5, type=int)
+    parser.add_argument("--ways", default=",".join(TRACED), help="sampled, complete, or both; default: %(default)s")
     parser.add_argument("bench", nargs="*")
     options = parser.parse_args()
+    traced = options.ways.split(",")
+    if not set(traced) <= set(TRACED):
+        parser.error(f"--ways: '{options.ways}' is none of {', '.join(TRACED)} and both")
+    ways = ["none", *traced]
     turns = []
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
-            turns.append({way: run(options, way, folder) for way in WAYS[turn % 3:] + WAYS[:turn % 3]})
-    print("| rows | number | sampled | complete |\n|---|---:|---:|---:|")
+            turns.append({way: run(options, way, folder) for way in ways[turn % len(ways):] + ways[:turn % len(ways)]})
+    print(f"| rows | number | {' | '.join(traced)} |\n|---|---:|{'---:|' * len(traced)}")
     kinds = list(dict.fromkeys(kind for kind, _ in turns[0]["none"]))
     for kind in kinds:
-        cells = [spread([mean_ratio(t[way], t["none"], kind) for t in turns]) for way in WAYS[1:]]
+        cells = [spread([mean_ratio(t[way], t["none"], kind) for t in turns]) for way in traced]
         print(f"| {kind} | {sum(k == kind for k, _ in turns[0]['none'])} | {' | '.join(cells)} |")
 
 

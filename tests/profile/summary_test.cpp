@@ -236,10 +236,12 @@ TEST(profile_report, sums_the_rows_that_it_does_not_show) {
 
 TEST(profile_report, leaves_out_what_says_nothing_of_a_kernel) {
     recorded_process p = a_process();
-    p.names = {"void orchard::simt::detail::plain_entry<my::walk>(my::walk)", "void f(int*)"};
-    p.kernels = {test::kernel(0, 1, 1001), test::kernel(1, 1, 501)};
+    p.names = {"void orchard::simt::detail::plain_entry<my::walk>(my::walk)", "void f(int*)",
+               "void orchard::simt::detail::bounded_entry<a::insert<b::ref> >(a::insert<b::ref>)"};
+    p.kernels = {test::kernel(0, 1, 1001), test::kernel(1, 1, 501), test::kernel(2, 1, 201)};
     const std::string text = to_text(summarise(std::vector{p}), {"", 0, false, 20});
-    EXPECT_THAT(text, HasSubstr("  my::walk>(my::walk)\n"));
+    EXPECT_THAT(text, HasSubstr("  my::walk\n"));
+    EXPECT_THAT(text, HasSubstr("  a::insert<b::ref>\n"));
     EXPECT_THAT(text, HasSubstr("  f(int*)\n"));
 }
 
