@@ -37,6 +37,10 @@ std::vector<move_order> in_batches(const std::vector<const rated_memory*>& to_ho
     return orders;
 }
 
+/// How many times the difference that chance explains is a reason to move. The host's most used piece is compared with
+/// the device's least used one: among 16,000 pieces with independent accesses these extremes differ by 5.9 times.
+constexpr double beyond_chance = 6;
+
 }  // namespace
 
 std::vector<move_order> choose_moves(std::span<const rated_memory> all, const move_limits& limits) {
@@ -58,7 +62,7 @@ std::vector<move_order> choose_moves(std::span<const rated_memory> all, const mo
         }
         // As if the piece of the device had the size of the other one.
         const double expected = rate(d) * h.memory.run.count;
-        return h.accesses > 2 * expected && h.accesses - expected > 4 * std::sqrt(h.accesses + expected);
+        return h.accesses > 2 * expected && h.accesses - expected > beyond_chance * std::sqrt(h.accesses + expected);
     };
     std::vector<const rated_memory*> to_host;
     std::vector<const rated_memory*> to_device;

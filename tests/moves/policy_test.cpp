@@ -53,14 +53,14 @@ TEST(move_policy, the_most_used_of_the_host_changes_places_with_the_least_used_o
 }
 
 TEST(move_policy, nothing_moves_for_a_difference_that_chance_explains_or_that_is_small) {
-    EXPECT_THAT(pieces().device(0).host(15).moves(), IsEmpty()) << "less than four times the root of 15";
-    EXPECT_THAT(pieces().device(0).host(17).moves(), ElementsAre("<0", ">1"));
+    EXPECT_THAT(pieces().device(0).host(35).moves(), IsEmpty()) << "less than six times the root of 35";
+    EXPECT_THAT(pieces().device(0).host(37).moves(), ElementsAre("<0", ">1"));
     EXPECT_THAT(pieces().device(1000).host(1900).moves(), IsEmpty()) << "less than twice as much";
     EXPECT_THAT(pieces().device(1000).host(2100).moves(), ElementsAre("<0", ">1"));
 }
 
 // The counts of independent accesses are those of a Poisson distribution.
-TEST(move_policy, independent_accesses_to_all_memory_move_hardly_anything) {
+TEST(move_policy, independent_accesses_to_all_memory_move_next_to_nothing) {
     std::mt19937_64 numbers(1);
     for (const double mean : {0.5, 4.0, 30.0, 1000.0}) {
         std::poisson_distribution<int> accesses(mean);
@@ -68,7 +68,7 @@ TEST(move_policy, independent_accesses_to_all_memory_move_hardly_anything) {
         for (int i = 0; i < 4000; ++i) {
             all.add(i % 4 == 0 ? memory_tier::device : memory_tier::host, accesses(numbers));
         }
-        EXPECT_LE(all.moves().size(), 4000u / 100) << mean;
+        EXPECT_LE(all.moves().size(), 4u) << mean;
     }
 }
 
