@@ -347,7 +347,7 @@ if(Python3_FOUND)
         if(folder STREQUAL "python") # the Python package, over the library of this build
             set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
                                  "ORCHARD_LIBRARY=$<TARGET_FILE:orchard_shared>")
-        elseif(name STREQUAL "networkx_test")
+        elseif(name MATCHES "^(networkx|prometheus)_test$")
             set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
                                  "ORCHARD_PROGRAM=$<TARGET_FILE:orchard>")
         endif()
