@@ -73,6 +73,8 @@ struct event_ring {
     /// Nonzero once a group has waited in vain for room in a complete ring: no group waits or writes from then on, as
     /// the events before and after a gap could not be replayed.
     simt::device_word<std::uint64_t> is_broken;
+    simt::device_word<std::uint64_t> waits;      ///< groups that found the ring full and waited
+    simt::device_word<std::uint64_t> waited_ns;  ///< the sum of their times
 
     alignas(128) simt::host_word<std::uint64_t>* words;  ///< [words_a_slot][slots]
     simt::host_word<std::uint64_t>* progress;

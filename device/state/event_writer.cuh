@@ -74,10 +74,19 @@ inline ORCHARD_NOINLINE void form_group_of(event_call& e) {
     }
 }
 
+/// Counts the time since the host's progress last changed as waited; nothing at the group's first look. In parts, as
+/// the begin of the wait would be a field more, and thus a larger stack of every kernel.
+ORCHARD_INLINE void count_time(event_call& e) {
+    if (e.progress_at != 0) {
+        e.ring.waited_ns.fetch_add<order::relaxed>(simt::clock_ns() - e.progress_at);
+    }
+}
+
 /// Takes the tickets of the group, and waits until there is room for them: sets `e.ticket` and `e.end`. Gives up, and
 /// breaks the ring, if the host reads nothing for `timeout_ns`; then `e.end` is 0, and the events of the group are
 /// lost. The tickets stay taken, so that the host sees a gap, at which the trace ends. The leader calls it alone. Cost:
 /// two loads and an atomic whose result is awaited; once for each time that the ring was filled, a read of host memory.
+/// A group that waits counts its wait, by atomics whose results nobody awaits.
 inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
     const auto count = static_cast<std::uint32_t>(simt::popcount(e.group));
     if (e.ring.is_broken.load<order::relaxed>() != 0) {
@@ -95,9 +104,10 @@ inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
     while (e.end != 0) {
         const std::uint64_t progress = read_progress(e.ring);
         if (e.end <= progress + e.ring.slots) {
-            return;
+            break;
         }
         if (progress != e.progress || e.progress_at == 0) {
+            count_time(e);
             e.progress = progress;
             e.progress_at = simt::clock_ns();
         } else if (simt::clock_ns() - e.progress_at > e.ring.timeout_ns) {
@@ -108,6 +118,11 @@ inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
             e.end = 0;
         }
         simt::pause(1000);
+    }
+    // A group that found room at its first look has not waited.
+    if (e.progress_at != 0) {
+        count_time(e);
+        e.ring.waits.fetch_add<order::relaxed>(1);
     }
 }
 

@@ -180,6 +180,14 @@ void event_log::pass(std::span<const event> events) {
     passed_.store(passed() + events.size(), std::memory_order_relaxed);
 }
 
+event_waits event_log::waits() const {
+    event_waits sum;
+    for (const event_queue& q : queues_) {
+        sum = sum + q.waits();
+    }
+    return sum;
+}
+
 bool event_log::flush(absl::Duration limit) {
     const absl::Time end = monotonic_now() + limit;
     const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;  // pairs with `loop`

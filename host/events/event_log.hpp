@@ -90,6 +90,9 @@ public:
     /// Returns the number of events passed to the sinks so far, and of those lost. Any thread may call them.
     [[nodiscard]] std::uint64_t passed() const { return passed_.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+    /// Returns how often and how long the producers of all queues have waited for room. After `start`, any thread may
+    /// call it.
+    [[nodiscard]] event_waits waits() const;
 
     /// The least distance in time between an event that is passed on and the present: how late an event may be emitted
     /// and still get its place.

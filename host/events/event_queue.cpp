@@ -42,29 +42,47 @@ event_queue::event_queue(std::uint32_t capacity, event_mode mode, std::uint64_t 
       events_{std::make_unique<event[]>(capacity)} {}
 
 /// Looks at the reader's place again, and wakes the reader if the queue is half full. Returns true if there is room for
-/// one event, at place `at`; false, with the event counted as lost, if there is none. In the complete mode it waits for
-/// room first.
-bool event_queue::make_room(std::uint64_t at) {
-    constexpr absl::Duration between_looks = absl::Microseconds(20);
+/// one event, at place `at`.
+bool event_queue::look_for_room(std::uint64_t at) {
     // Acquire: pairs with `drain`, which has read the events whose places are used again.
-    const auto look = [&] {
-        seen_popped_ = popped_.load(std::memory_order_acquire);
-        if (at - seen_popped_ >= half_) {
-            reader_.wake();
-        }
-        return at - seen_popped_ < capacity_;
-    };
-    if (look()) {
+    seen_popped_ = popped_.load(std::memory_order_acquire);
+    if (at - seen_popped_ >= half_) {
+        reader_.wake();
+    }
+    return at - seen_popped_ < capacity_;
+}
+
+/// Waits for room, at most for `patience_ns`, and counts the wait. Returns true if there is room for one event, at
+/// place `at`.
+bool event_queue::wait_for_room(std::uint64_t at) {
+    constexpr absl::Duration between_looks = absl::Microseconds(20);
+    const absl::Time begin = monotonic_now();
+    const absl::Time end = begin + absl::Nanoseconds(static_cast<std::int64_t>(patience_ns_));
+    absl::Time now = begin;
+    bool has_room = false;
+    do {
+        absl::SleepFor(between_looks);
+        has_room = look_for_room(at);
+        now = monotonic_now();
+    } while (!has_room && now < end);
+    // Only this thread writes them.
+    const event_waits before = waits();
+    waits_.store(before.count + 1, std::memory_order_relaxed);
+    waited_ns_.store(before.ns + static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(now - begin)),
+                     std::memory_order_relaxed);
+    return has_room;
+}
+
+/// Returns true if there is room for one event, at place `at`; false, with the event counted as lost, if there is none.
+/// In the complete mode it waits for room first.
+bool event_queue::make_room(std::uint64_t at) {
+    if (look_for_room(at)) {
         return true;
     }
     if (mode_ == event_mode::complete && !has_given_up_.load(std::memory_order_relaxed)) {
-        const absl::Time end = monotonic_now() + absl::Nanoseconds(static_cast<std::int64_t>(patience_ns_));
-        do {
-            absl::SleepFor(between_looks);
-            if (look()) {
-                return true;
-            }
-        } while (monotonic_now() < end);
+        if (wait_for_room(at)) {
+            return true;
+        }
         has_given_up_.store(true, std::memory_order_relaxed);
     }
     // Only this thread writes it.

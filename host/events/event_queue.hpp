@@ -13,6 +13,7 @@
 #include "host/events/event.hpp"
 #include "host/events/event_mode.hpp"
 #include "host/events/event_sink.hpp"
+#include "host/events/event_waits.hpp"
 
 namespace orchard {
 
@@ -65,9 +66,16 @@ public:
     [[nodiscard]] std::uint64_t emitted() const { return pushed_.load(std::memory_order_acquire); }
     /// Returns true if a producer has waited for `patience_ns` in vain. Any thread may call it.
     [[nodiscard]] bool has_given_up() const { return has_given_up_.load(std::memory_order_relaxed); }
+    /// Returns how often and how long the producer has waited for room. Any thread may call it; while the producer
+    /// runs, the two numbers may be of different moments.
+    [[nodiscard]] event_waits waits() const {
+        return {waits_.load(std::memory_order_relaxed), waited_ns_.load(std::memory_order_relaxed)};
+    }
 
 private:
     bool make_room(std::uint64_t at);
+    bool wait_for_room(std::uint64_t at);
+    bool look_for_room(std::uint64_t at);
 
     std::uint32_t capacity_;
     std::uint32_t half_;
@@ -80,6 +88,8 @@ private:
     std::uint64_t seen_popped_ = 0;  ///< `popped_` as the writer last saw it
     std::atomic<std::uint64_t> lost_{0};
     std::atomic<bool> has_given_up_{false};
+    std::atomic<std::uint64_t> waits_{0};
+    std::atomic<std::uint64_t> waited_ns_{0};
     alignas(64) std::atomic<std::uint64_t> popped_{0};
     std::uint64_t told_lost_ = 0;  ///< part of `lost_` that `drain` has returned
 };

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "absl/strings/escaping.h"
@@ -64,6 +65,15 @@ struct trace_sums {
     }
 };
 
+/// Returns null if the trace does not say who has waited.
+ordered_json json_of(const std::optional<trace_waits>& waits) {
+    const auto of = [](const event_waits& w) {
+        return ordered_json{{"count", w.count}, {"seconds", static_cast<double>(w.ns) * 1e-9}};
+    };
+    return waits.has_value() ? ordered_json{{"kernels", of(waits->kernels)}, {"host", of(waits->host)}}
+                             : ordered_json(nullptr);
+}
+
 ordered_json json_of(const trace_summary& trace, const trace_sums& sums) {
     ordered_json kinds;
     for (int k = 0; k < event_kinds; ++k) {
@@ -77,6 +87,7 @@ ordered_json json_of(const trace_summary& trace, const trace_sums& sums) {
             {"lost", trace.counts.lost},
             {"lost_notes", trace.counts.lost_notes},
             {"beyond_limit", trace.counts.beyond_limit},
+            {"waits", json_of(trace.counts.waits)},
             {"can_replay", can_replay(trace.info, trace.counts)},
             {"unknown_blocks", sums.unknown},
             {"seconds", static_cast<double>(sums.last_ns - sums.first_ns) * 1e-9},
@@ -96,6 +107,22 @@ std::string why_not_replayed(const trace_summary& t) {
                : "";
 }
 
+/// Returns the line that says who has waited for the trace; empty if it does not say so, and for a sampled trace for
+/// which nobody did.
+std::string line_of_waits(const trace_summary& trace) {
+    if (!trace.counts.waits.has_value()) {
+        return "";
+    }
+    const auto [kernels, host] = *trace.counts.waits;
+    if (kernels.count + host.count == 0) {
+        return trace.info.mode == event_mode::complete ? "nothing waited for the trace\n" : "";
+    }
+    const auto ms = [](const event_waits& w) { return static_cast<double>(w.ns) * 1e-6; };
+    return absl::StrFormat(
+        "waits for the trace: %d of groups of a kernel, %.3f ms in all; %d of threads of the host, %.3f ms in all\n",
+        kernels.count, ms(kernels), host.count, ms(host));
+}
+
 void print(const std::string& path, const trace_summary& trace, const trace_sums& sums, std::ostream& out) {
     const std::string not_replayed = why_not_replayed(trace);
     out << absl::StrFormat("%s: %d events in %d bytes, %.3f s, recorded on %s\n", absl::CEscape(path),
@@ -107,6 +134,7 @@ void print(const std::string& path, const trace_summary& trace, const trace_sums
     if (trace.counts.lost_notes != 0) {
         out << absl::StrFormat("%d events of slabs and shortages were left out\n", trace.counts.lost_notes);
     }
+    out << line_of_waits(trace);
     if (sums.unknown != 0) {
         out << absl::StrFormat(
             "%d events do not fit the blocks in use: frees that the program did twice, or events "

@@ -173,6 +173,7 @@ private:
     absl::StatusOr<std::string> start_trace(const std::string& path);
     absl::StatusOr<std::string> stop_trace();
     void end_traces();
+    trace_waits waits_for_traces();
     absl::StatusOr<std::string> dump_to(const std::string& path);
     void print_statistics();
 
@@ -206,6 +207,7 @@ private:
     // Of the monitor's worker, then of the thread that destroys the heap.
     std::unique_ptr<trace_writer> started_trace_;  ///< the trace that a reader of the live page has started
     std::string started_path_;
+    trace_waits started_waits_;  ///< of the heap when that trace began
     // Each is destroyed before those that it uses. The service uses `growth_`, its thread the service, and
     // `host_blocks_` and `watch_` both.
     std::unique_ptr<growth> growth_;

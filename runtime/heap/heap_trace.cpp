@@ -52,12 +52,12 @@ trace_info info_of(const options& values, const backing& memory, bool on_cuda, e
 }
 
 /// Ends a trace's file, after the log has passed on all that it is to have. Errors: those of `trace_writer::finish`.
-absl::Status finish(trace_writer& file, std::uint64_t lost_notes) {
+absl::Status finish(trace_writer& file, std::uint64_t lost_notes, const trace_waits& waits) {
     std::map<std::uint32_t, std::string> names;
     for (const std::uint32_t tag : file.tags()) {
         names[tag] = name_of_tag(tag);
     }
-    return file.finish(lost_notes, names);
+    return file.finish(lost_notes, waits, names);
 }
 
 absl::Status no_sites() {
@@ -119,14 +119,23 @@ absl::Status heap_trace::make_ring(const options& values, bool on_cuda) {
     return memory_.write(static_cast<void*>(ring_), &ring, sizeof(ring));
 }
 
-absl::StatusOr<std::uint64_t> heap_trace::read_tickets() {
-    simt::device_word<std::uint64_t> tickets(0);
-    absl::Status s =
-        memory_.read(static_cast<void*>(&tickets), static_cast<const void*>(&ring_->ticket), sizeof(tickets));
+/// Returns a word of the ring in device memory, at a moment of this call.
+absl::StatusOr<std::uint64_t> heap_trace::read_word(const simt::device_word<std::uint64_t>& of_ring) {
+    simt::device_word<std::uint64_t> word(0);
+    absl::Status s = memory_.read(static_cast<void*>(&word), static_cast<const void*>(&of_ring), sizeof(word));
     if (!s.ok()) {
         return s;
     }
-    return tickets.load<simt::order::relaxed>();
+    return word.load<simt::order::relaxed>();
+}
+
+absl::StatusOr<event_waits> heap_trace::kernel_waits() {
+    if (ring_ == nullptr) {
+        return event_waits{};
+    }
+    const auto count = read_word(ring_->waits);
+    const auto ns = count.ok() ? read_word(ring_->waited_ns) : count;
+    return ns.ok() ? absl::StatusOr<event_waits>(event_waits{*count, *ns}) : ns.status();
 }
 
 absl::Status heap_trace::note_host_block(event_kind kind, std::uint64_t offset, std::uint64_t bytes) {
@@ -139,7 +148,7 @@ absl::Status heap_trace::note_host_block(event_kind kind, std::uint64_t offset, 
     e.bytes = bytes;
     e.thread = host_thread;
     e.kind = kind;
-    return kernels_->add_of_host(e, [this] { return read_tickets(); });
+    return kernels_->add_of_host(e, [this] { return read_word(ring_->ticket); });
 }
 
 absl::StatusOr<std::vector<site_usage>> heap_trace::sites(event_log& log, absl::Duration limit) const {
@@ -158,16 +167,19 @@ absl::StatusOr<std::vector<site_usage>> heap_trace::sites(event_log& log, absl::
 /// First all that kernels have written; then what is still missing can only be lost.
 absl::Status heap_trace::end(event_log& log) {
     std::uint64_t lost_notes = 0;
+    trace_waits waits;
     if (ring_ != nullptr) {
         log.flush(longest_flush);
         device::event_ring ring;
         if (memory_.read(static_cast<void*>(&ring), static_cast<const void*>(ring_), sizeof(ring)).ok()) {
             kernels_->end(ring.ticket.load<simt::order::relaxed>(), ring.lost.load<simt::order::relaxed>());
             lost_notes = ring.lost_notes.load<simt::order::relaxed>();
+            waits.kernels = {ring.waits.load<simt::order::relaxed>(), ring.waited_ns.load<simt::order::relaxed>()};
         }
     }
     log.stop();
-    return file_ != nullptr ? finish(*file_, lost_notes) : absl::OkStatus();
+    waits.host = log.waits();
+    return file_ != nullptr ? finish(*file_, lost_notes, waits) : absl::OkStatus();
 }
 
 absl::Status heap::impl::make_trace() {
@@ -184,6 +196,13 @@ absl::Status heap::impl::make_trace() {
 
 absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
     return trace_ != nullptr ? trace_->sites(events_->log(), values.request_timeout) : no_sites();
+}
+
+/// Returns who has waited for traces so far; of kernels what it was when a trace was started, if the device cannot be
+/// read.
+trace_waits heap::impl::waits_for_traces() {
+    const absl::StatusOr<event_waits> kernels = trace_ ? trace_->kernel_waits() : event_waits{};
+    return {kernels.value_or(started_waits_.kernels), events_->log().waits()};
 }
 
 /// Begins a trace for a reader of the live page. It has what the heap's threads report, and what kernels do if the heap
@@ -205,6 +224,7 @@ absl::StatusOr<std::string> heap::impl::start_trace(const std::string& path) {
     }
     started_trace_ = *std::move(file);
     started_path_ = path;
+    started_waits_ = waits_for_traces();
     events_->log().add_sink(*started_trace_);
     return absl::StrCat("a trace is being written to ", path);
 }
@@ -217,7 +237,7 @@ absl::StatusOr<std::string> heap::impl::stop_trace() {
     }
     events_->log().flush(values.request_timeout);
     events_->log().remove_sink(*started_trace_);
-    const absl::Status status = finish(*started_trace_, 0);
+    const absl::Status status = finish(*started_trace_, 0, waits_for_traces() - started_waits_);
     const trace_counts counts = started_trace_->counts();
     started_trace_.reset();
     return status.ok() ? absl::StatusOr<std::string>(absl::StrFormat("%d events written to %s, %d lost", counts.events,
@@ -231,7 +251,7 @@ void heap::impl::end_traces() {
     absl::Status status = trace_ ? trace_->end(events_->log()) : absl::OkStatus();
     events_->stop();
     if (started_trace_) {
-        status.Update(finish(*started_trace_, 0));
+        status.Update(finish(*started_trace_, 0, waits_for_traces() - started_waits_));
     }
     if (!status.ok() && (values.verbose || values.show_stats)) {
         (void)std::fputs(absl::StrFormat("orchard: trace of heap %d: %s\n", number_, status.message()).c_str(), stderr);

@@ -42,6 +42,8 @@ public:
     /// `trace_writer::finish`.
     absl::Status end(event_log& log);
 
+    /// Returns how often and how long kernels have waited for the log so far. Errors: the device's own.
+    absl::StatusOr<event_waits> kernel_waits();
     /// Notes a block that the host has allocated, or is about to free (`kernel_events::add_of_host`). Errors: the
     /// device's own.
     absl::Status note_host_block(event_kind kind, std::uint64_t offset, std::uint64_t bytes);
@@ -52,7 +54,7 @@ public:
 private:
     heap_trace(event_mode mode, backing& memory) : mode_{mode}, memory_{memory} {}
     absl::Status make_ring(const options& values, bool on_cuda);
-    absl::StatusOr<std::uint64_t> read_tickets();
+    absl::StatusOr<std::uint64_t> read_word(const simt::device_word<std::uint64_t>& of_ring);
 
     event_mode mode_;
     backing& memory_;

@@ -96,6 +96,11 @@ std::string encode(const trace_counts& counts) {
     put_varint(out, counts.lost);
     put_varint(out, counts.lost_notes);
     put_varint(out, counts.beyond_limit);
+    const trace_waits waits = counts.waits.value_or(trace_waits{});
+    for (const event_waits& w : {waits.kernels, waits.host}) {
+        put_varint(out, w.count);
+        put_varint(out, w.ns);
+    }
     put_varint(out, counts.names.size());
     for (const auto& [tag, name] : counts.names) {
         put_varint(out, tag);
@@ -104,12 +109,20 @@ std::string encode(const trace_counts& counts) {
     return out;
 }
 
-bool decode(std::string_view content, trace_counts& counts) {
+bool decode(std::string_view content, std::uint32_t found, trace_counts& counts) {
     varint_reader in{content};
     counts.events = in.varint();
     counts.lost = in.varint();
     counts.lost_notes = in.varint();
     counts.beyond_limit = in.varint();
+    counts.waits.reset();
+    if (found >= version_with_waits) {
+        trace_waits& waits = counts.waits.emplace();
+        for (event_waits* const w : {&waits.kernels, &waits.host}) {
+            w->count = in.varint();
+            w->ns = in.varint();
+        }
+    }
     counts.names.clear();
     // Each name takes two bytes or more, so that a wrong number ends with the content.
     for (std::uint64_t left = in.varint(); left != 0 && !in.failed; --left) {

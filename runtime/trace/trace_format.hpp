@@ -14,7 +14,8 @@
 ///     EVTS   events, each encoded by its difference from the one before; the first one of a section from zeros, so
 ///     that
 ///            a section can be read without those before it
-///     FOOT   events, lost, notes lost, beyond the limit, then the number of names, and of each its tag and text
+///     FOOT   events, lost, notes lost, beyond the limit, then the waits of kernels and those of the host's threads (of
+///            each their number and ns), then the number of names, and of each its tag and text
 ///
 /// One event:
 ///
@@ -26,11 +27,12 @@
 /// Eight bytes on average for blocks of a walk.
 ///
 /// Version 2 differs from version 1 in one field: the detail of `block_allocated`, which was always 0, is the word of a
-/// `block_request`.
+/// `block_request`. Version 3 differs from version 2 in the footer, which had no waits.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +40,7 @@
 
 #include "host/events/event.hpp"
 #include "host/events/event_mode.hpp"
+#include "host/events/event_waits.hpp"
 
 namespace orchard {
 
@@ -54,12 +57,24 @@ struct trace_info {
     friend bool operator==(const trace_info&, const trace_info&) = default;
 };
 
+/// Who has waited for the trace, which is what a complete one costs a program beside its own work.
+struct trace_waits {
+    event_waits kernels;  ///< of groups of lanes that found the ring full, by the device's clock
+    event_waits host;     ///< of the heap's threads and callers that found their queue full
+
+    friend trace_waits operator-(const trace_waits& a, const trace_waits& b) {
+        return {a.kernels - b.kernels, a.host - b.host};
+    }
+    friend bool operator==(const trace_waits&, const trace_waits&) = default;
+};
+
 /// What the footer of a trace says.
 struct trace_counts {
     std::uint64_t events = 0;
     std::uint64_t lost = 0;                      ///< events without which a complete trace cannot be replayed
     std::uint64_t lost_notes = 0;                ///< of slabs and shortages, which never wait
     std::uint64_t beyond_limit = 0;              ///< events that came when the file had reached its limit
+    std::optional<trace_waits> waits;            ///< none: the trace is of version 1 or 2
     std::map<std::uint32_t, std::string> names;  ///< of tags
 
     friend bool operator==(const trace_counts&, const trace_counts&) = default;
@@ -74,8 +89,10 @@ namespace detail::trace {
 
 inline constexpr std::string_view magic{"\x89OTRACE\n", 8};
 /// Traces of `oldest_version` and later can be read.
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 inline constexpr std::uint32_t oldest_version = 1;
+/// The footers of traces of this version and later have waits.
+inline constexpr std::uint32_t version_with_waits = 3;
 inline constexpr std::string_view header_kind = "HEAD";
 inline constexpr std::string_view events_kind = "EVTS";
 inline constexpr std::string_view footer_kind = "FOOT";
@@ -96,7 +113,8 @@ std::string encode(const trace_info& info);
 std::string encode(const trace_counts& counts);
 /// Return false if the content is none of that kind.
 bool decode(std::string_view content, trace_info& info);
-bool decode(std::string_view content, trace_counts& counts);
+/// @param found  the version of the trace
+bool decode(std::string_view content, std::uint32_t found, trace_counts& counts);
 
 /// The state from which the next event differs.
 struct delta_state {

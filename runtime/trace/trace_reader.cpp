@@ -34,6 +34,8 @@ public:
     reading(std::istream& from, const std::string& name) : from_{from}, name_{name} {}
 
     [[nodiscard]] std::uint64_t place() const { return place_; }
+    /// Returns the version of the trace, after `check_prefix`.
+    [[nodiscard]] std::uint32_t found_version() const { return found_version_; }
     /// Returns the error that something is wrong at the place where the last section begins.
     [[nodiscard]] absl::Status wrong(const std::string& what) const {
         return absl::DataLossError(absl::StrFormat("%s: at byte %d: %s", absl::CEscape(name_), begin_, what));
@@ -44,11 +46,12 @@ public:
         if (prefix.size() < prefix_bytes || !prefix.starts_with(magic)) {
             return wrong("this is no trace of Orchard; record one with --trace FILE");
         }
-        if (const std::uint32_t found = word_at(prefix, magic.size()); found < oldest_version || found > version) {
+        found_version_ = word_at(prefix, magic.size());
+        if (found_version_ < oldest_version || found_version_ > version) {
             return wrong(absl::StrFormat(
                 "the trace has version %d, and this program reads versions %d to %d: use the program of the version "
                 "that wrote it",
-                found, oldest_version, version));
+                found_version_, oldest_version, version));
         }
         return absl::OkStatus();
     }
@@ -101,11 +104,12 @@ private:
     const std::string& name_;
     std::uint64_t begin_ = 0;
     std::uint64_t place_ = 0;
+    std::uint32_t found_version_ = 0;
 };
 
 /// Takes the footer: it must fit what was read, and be the end.
 absl::Status take_footer(reading& file, const read_section& s, std::uint64_t events, trace_counts& counts) {
-    if (!decode(s.content, counts)) {
+    if (!decode(s.content, file.found_version(), counts)) {
         return file.wrong("the footer is none: the file is damaged; record it again");
     }
     if (counts.events != events) {

@@ -28,7 +28,7 @@ trace_writer::trace_writer(std::string path, std::FILE* file, std::uint64_t limi
 
 trace_writer::~trace_writer() {
     if (file_ != nullptr) {
-        finish(0, {}).IgnoreError();
+        finish(0, {}, {}).IgnoreError();
     }
 }
 
@@ -98,12 +98,14 @@ void trace_writer::write(std::string_view text) {
     written_ += text.size();
 }
 
-absl::Status trace_writer::finish(std::uint64_t lost_notes, const std::map<std::uint32_t, std::string>& names) {
+absl::Status trace_writer::finish(std::uint64_t lost_notes, const trace_waits& waits,
+                                  const std::map<std::uint32_t, std::string>& names) {
     if (file_ == nullptr) {
         return status_;
     }
     end_section();
     counts_.lost_notes = lost_notes;
+    counts_.waits = waits;
     counts_.names = names;
     write(section(footer_kind, 0, encode(counts_)));
     if (std::fclose(std::exchange(file_, nullptr)) != 0 && status_.ok()) {

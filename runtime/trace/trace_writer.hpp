@@ -35,7 +35,8 @@ public:
 
     /// Writes the footer and closes the file. The log must not call this sink any more. Errors: Unknown with the path
     /// and the system's text, of the first write that failed; the file is then no whole trace.
-    absl::Status finish(std::uint64_t lost_notes, const std::map<std::uint32_t, std::string>& names);
+    absl::Status finish(std::uint64_t lost_notes, const trace_waits& waits,
+                        const std::map<std::uint32_t, std::string>& names);
 
     /// Returns the counts so far; of the log's thread, and after `finish`.
     [[nodiscard]] const trace_counts& counts() const { return counts_; }

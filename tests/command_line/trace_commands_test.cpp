@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-// `orchard replay`, `orchard bench replay` and `orchard trace convert` as commands: exit codes and messages.
+// `orchard replay`, `orchard bench replay`, `orchard trace` and `orchard trace convert` as commands: exit codes and
+// messages.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/trace/trace_writer.hpp"
 #include "tests/support/run_command.hpp"
 #include "tests/trace/trace_file.hpp"
 
@@ -66,6 +68,40 @@ TEST(replay_command, is_a_benchmark_too) {
         run_with({"bench", "replay", "--from", walk, "--device", "emulated", "--repeats", "2", "--json", "-"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_FALSE(nlohmann::json::parse(result.out).at("rows").empty());
+}
+
+/// The summary of a trace as JSON.
+nlohmann::json summary_of(const std::string& trace) {
+    const outcome result = run_with({"trace", trace, "--json", "-"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+}
+
+TEST(trace_command, says_who_waited) {
+    const test::trace_file file;
+    {
+        auto writer = trace_writer::open(file.path(), {.mode = event_mode::complete}, 1 << 20);
+        ASSERT_TRUE(writer.ok()) << writer.status();
+        ASSERT_TRUE((*writer)->finish(0, {{3, 2'500'000}, {1, 40'000}}, {}).ok());
+    }
+    EXPECT_THAT(run_with({"trace", file.path()}).out,
+                HasSubstr("\nwaits for the trace: 3 of groups of a kernel, 2.500 ms in all; 1 of threads of the host, "
+                          "0.040 ms in all\n"));
+    const auto waits = summary_of(file.path()).at("waits");
+    EXPECT_EQ(waits.at("kernels").at("count"), 3);
+    EXPECT_DOUBLE_EQ(waits.at("kernels").at("seconds"), 0.0025);
+    EXPECT_EQ(waits.at("host").at("count"), 1);
+    EXPECT_DOUBLE_EQ(waits.at("host").at("seconds"), 0.00004);
+}
+
+TEST(trace_command, says_that_nobody_waited_where_the_trace_tells) {
+    const test::trace_file file;
+    ASSERT_EQ(run_with({"walk", "--rmat", "6", "--device", "emulated", "--quiet", "--trace", file.path()}).code, 0);
+    EXPECT_THAT(run_with({"trace", file.path()}).out, HasSubstr("\nnothing waited for the trace\n"));
+    EXPECT_EQ(summary_of(file.path()).at("waits").at("kernels").at("count"), 0);
+    // A trace of version 2.
+    EXPECT_THAT(run_with({"trace", walk + "_of_version_2"}).out, testing::Not(HasSubstr("waited")));
+    EXPECT_TRUE(summary_of(walk + "_of_version_2").at("waits").is_null());
 }
 
 TEST(trace_command, converts_to_each_format) {

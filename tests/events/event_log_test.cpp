@@ -144,6 +144,7 @@ TEST(event_log, a_full_queue_of_a_sampled_log_counts_what_it_loses_and_its_produ
     EXPECT_EQ(sink.lost_events, 84u);
     EXPECT_EQ(log.lost(), 84u);
     EXPECT_FALSE(queue.has_given_up());
+    EXPECT_EQ(log.waits(), event_waits{});
     for (std::uint32_t i = 0; i < 16; ++i) {
         EXPECT_EQ(sink.events[1 + i].thread, i);  // the oldest are kept
     }
@@ -189,10 +190,39 @@ TEST(event_log, a_producer_of_a_complete_log_waits_no_longer_than_its_patience_a
         queue.emit(at_time(2));  // the fifth waits, those after it do not: this ends
     }
     EXPECT_TRUE(queue.has_given_up());
+    EXPECT_EQ(queue.waits().count, 1u);
+    EXPECT_GE(queue.waits().ns, 20'000'000u);
+    EXPECT_EQ(log.waits(), queue.waits());
     sink.goes_on = true;
     log.stop();
     EXPECT_EQ(sink.events.size(), 5u);
     EXPECT_EQ(sink.lost_events, 996u);
+}
+
+TEST(event_log, a_producer_that_waits_until_there_is_room_is_counted_once) {
+    event_log log({.mode = event_mode::complete, .patience = absl::Seconds(60)});
+    held_sink sink;
+    event_queue& queue = log.add_queue(4);
+    log.add_sink(sink);
+    log.start();
+    queue.emit(at_time(1));
+    while (!sink.is_held) {
+        absl::SleepFor(absl::Microseconds(50));
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        queue.emit(at_time(2));
+    }
+    EXPECT_EQ(log.waits(), event_waits{});
+    std::thread later([&] {
+        absl::SleepFor(absl::Milliseconds(10));
+        sink.goes_on = true;
+    });
+    queue.emit(at_time(3));  // finds the queue full
+    later.join();
+    log.stop();
+    EXPECT_EQ(sink.events.size(), 6u);
+    EXPECT_EQ(log.waits().count, 1u);
+    EXPECT_GT(log.waits().ns, 0u);
 }
 
 TEST(event_log, the_losses_of_a_source_are_told) {

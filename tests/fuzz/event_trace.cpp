@@ -54,10 +54,13 @@ void check_rewritten(const whole_trace& t) {
     auto writer = trace_writer::open(file.path(), t.summary.info, std::uint64_t{1} << 30);
     expect(writer.ok(), "the trace cannot be written: " + writer.status().ToString());
     (*writer)->take(t.events);
-    expect((*writer)->finish(t.summary.counts.lost_notes, t.summary.counts.names).ok(), "the end cannot be written");
+    const trace_counts& counts = t.summary.counts;
+    expect((*writer)->finish(counts.lost_notes, counts.waits.value_or(trace_waits{}), counts.names).ok(),
+           "the end cannot be written");
     const auto again = load_trace(file.path());
     expect(again.ok(), "what was written is not read: " + again.status().ToString());
     expect(again->events == t.events && again->summary.info == t.summary.info, "what was written is read otherwise");
+    expect(!counts.waits.has_value() || again->summary.counts.waits == counts.waits, "the waits are read otherwise");
 }
 
 void check_converted(const whole_trace& t) {

@@ -183,6 +183,7 @@ TEST_F(top_command, starts_and_stops_a_trace) {
     const auto trace = load_trace(path);
     ASSERT_TRUE(trace.ok()) << trace.status();
     EXPECT_EQ(trace->summary.info.mode, event_mode::sampled) << "its beginning is missing";
+    EXPECT_EQ(trace->summary.counts.waits, trace_waits{});
     const auto bytes_of = [&](event_kind kind) {
         std::uint64_t bytes = 0;
         for (const event& e : trace->events) {

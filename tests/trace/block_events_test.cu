@@ -5,9 +5,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
 #include <set>
+#include <string>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "device/heap_ref.cuh"
 #include "runtime/heap/device_memory.hpp"
 #include "runtime/heap/heap.hpp"
@@ -53,6 +62,7 @@ struct followed {
     std::uint64_t freed = 0;
     std::uint64_t wrong = 0;
     std::array<std::uint64_t, event_kinds> kinds{};
+    std::optional<trace_waits> waits;
 
     void take(const std::vector<event>& events) {
         for (const event& e : events) {
@@ -74,6 +84,7 @@ followed follow(const trace_file& file) {
     if (whole.ok()) {
         EXPECT_TRUE(can_replay(whole->summary.info, whole->summary.counts));
         f.take(whole->events);
+        f.waits = whole->summary.counts.waits;
     }
     EXPECT_EQ(f.wrong, 0u);
     return f;
@@ -145,6 +156,7 @@ TEST_P(block_events, tell_of_every_block) {
             EXPECT_EQ(b.bytes, 24u);
         }
         EXPECT_GT(f.kinds[static_cast<std::size_t>(event_kind::slab_opened)], 0u);
+        EXPECT_EQ(f.waits, trace_waits{}) << "fewer events than a ring or a queue holds";
     }
 }
 
@@ -166,6 +178,52 @@ TEST_P(block_events, wait_for_the_host_and_lose_nothing) {
     EXPECT_EQ(f.allocated, counts[0]);
     EXPECT_EQ(f.freed, counts[1]);
     EXPECT_GT(f.allocated + f.freed, 1u << 16);
+}
+
+/// Copies a pipe to a file. It reads nothing before a group of the heap's kernels waits for the log, which waits for
+/// the pipe.
+void copy_late(const std::string& pipe, const std::string& to, const std::atomic<const device::event_ring*>& ring) {
+    std::ifstream from(pipe, std::ios::binary);  // returns when the heap has opened it
+    while (ring.load() == nullptr) {
+        absl::SleepFor(absl::Milliseconds(1));
+    }
+    const device::event_ring& r = *ring.load();
+    for (bool waits = false; !waits;) {
+        const std::uint64_t progress = r.progress->load<order::relaxed>();
+        absl::SleepFor(absl::Milliseconds(50));
+        waits = r.ticket.load<order::relaxed>() > progress + r.slots && r.progress->load<order::relaxed>() == progress;
+    }
+    std::ofstream(to, std::ios::binary) << from.rdbuf();
+}
+
+/// The file of the trace is a pipe that is full, so that the log stops, and kernels wait.
+TEST(block_waits, are_counted) {
+    const trace_file file;
+    const std::string pipe = file.path() + ".pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    std::atomic<const device::event_ring*> ring{nullptr};
+    std::thread reader(copy_late, pipe, file.path(), std::cref(ring));
+    std::uint64_t counts[2];
+    {
+        options o = traced(device_option::emulated, pipe);
+        o.request_timeout = absl::Minutes(1);
+        heap h = make(o);
+        auto found = device_array<std::uint64_t>::create(h.executor(), 2);
+        ring = h.view().events;
+        auto* const words = reinterpret_cast<simt::device_word<std::uint64_t>*>(found->data());
+        const auto ran =
+            simt::launch(h.executor(), simt::grid{32, 128}, use_all_calls{h.ref(), 6, 3'000, words, words + 1});
+        EXPECT_TRUE(ran.ok) << ran.error;
+        EXPECT_TRUE(found->download(counts).ok());
+    }
+    reader.join();
+    std::filesystem::remove(pipe);
+    const followed f = follow(file);
+    EXPECT_EQ(f.allocated, counts[0]);
+    EXPECT_EQ(f.freed, counts[1]);
+    ASSERT_TRUE(f.waits.has_value());
+    EXPECT_GT(f.waits->kernels.count, 0u);
+    EXPECT_GT(f.waits->kernels.ns, 0u);
 }
 
 TEST_P(block_events, of_the_host_are_among_those_of_kernels) {

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "device/state/event_writer.cuh"
 #include "runtime/trace/kernel_events.hpp"
 
@@ -71,6 +73,31 @@ TEST_F(event_ring, brings_all_fields_over_many_laps) {
         }
     }
     EXPECT_EQ(lost, 0u);
+    EXPECT_EQ(ring.waits.load<order::relaxed>(), 0u);
+    EXPECT_EQ(ring.waited_ns.load<order::relaxed>(), 0u);
+}
+
+TEST_F(event_ring, counts_the_groups_that_wait_for_room) {
+    ring.timeout_ns = 60'000'000'000;
+    for (std::uint64_t n = 0; n < slots; ++n) {
+        report(n);
+    }
+    EXPECT_EQ(ring.waits.load<order::relaxed>(), 0u);
+    std::thread reader([&] {
+        // The next report has its ticket, and finds no room.
+        while (ring.ticket.load<order::relaxed>() == slots) {
+            absl::SleepFor(absl::Microseconds(50));
+        }
+        absl::SleepFor(absl::Milliseconds(10));
+        EXPECT_EQ(drain().size(), slots);
+    });
+    report(slots);
+    reader.join();
+    EXPECT_EQ(drain().size(), 1u);
+    EXPECT_EQ(ring.waits.load<order::relaxed>(), 1u);
+    EXPECT_GT(ring.waited_ns.load<order::relaxed>(), 0u);
+    report(slots + 1);
+    EXPECT_EQ(ring.waits.load<order::relaxed>(), 1u);
 }
 
 TEST_F(event_ring, ends_at_a_gap_if_the_host_does_not_read) {
@@ -86,6 +113,8 @@ TEST_F(event_ring, ends_at_a_gap_if_the_host_does_not_read) {
     source.end(ring.ticket.load<order::relaxed>(), ring.lost.load<order::relaxed>());
     EXPECT_TRUE(drain().empty());
     EXPECT_EQ(lost, 12u);
+    EXPECT_EQ(ring.waits.load<order::relaxed>(), 1u);
+    EXPECT_GE(ring.waited_ns.load<order::relaxed>(), ring.timeout_ns);
 }
 
 TEST_F(event_ring, leaves_out_notes_without_room) {

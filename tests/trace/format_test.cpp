@@ -7,11 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <optional>
 #include <random>
 #include <sstream>
 
 #include "runtime/trace/trace_reader.hpp"
 #include "runtime/trace/trace_writer.hpp"
+#include "runtime/trace/varint.hpp"
 #include "tests/trace/trace_file.hpp"
 
 namespace orchard::test {
@@ -22,6 +24,8 @@ using testing::HasSubstr;
 trace_info some_info() {
     return {event_mode::complete, true, 0x7f0000000000, 1 << 30, 1 << 28, 5, R"({"capacity": "1"})"};
 }
+
+constexpr trace_waits some_waits{{11, 123'456'789'012}, {0, 1}};
 
 /// Events with all fields in use, in which neighbours are alike, or differ in anything.
 std::vector<event> some_events(std::size_t count, std::uint32_t seed) {
@@ -51,7 +55,7 @@ std::string written(const std::vector<event>& events, std::uint64_t limit = 1 <<
     for (std::size_t i = 0; i < events.size(); i += 100) {
         (*made)->take(std::span(events).subspan(i, std::min<std::size_t>(100, events.size() - i)));
     }
-    EXPECT_TRUE((*made)->finish(3, {{7, "a.cu:12"}}).ok());
+    EXPECT_TRUE((*made)->finish(3, some_waits, {{7, "a.cu:12"}}).ok());
     if (counts != nullptr) {
         *counts = (*made)->counts();
     }
@@ -82,19 +86,42 @@ TEST(trace_format, gives_back_what_was_written) {
         EXPECT_EQ(whole->summary.info, some_info());
         EXPECT_EQ(whole->summary.counts.events, count);
         EXPECT_EQ(whole->summary.counts.lost_notes, 3u);
+        EXPECT_EQ(whole->summary.counts.waits, some_waits);
         EXPECT_EQ(whole->summary.counts.names, (std::map<std::uint32_t, std::string>{{7, "a.cu:12"}}));
         EXPECT_EQ(whole->summary.bytes, content.size());
     }
 }
 
-TEST(trace_format, reads_traces_of_version_1) {
+/// Returns a trace in the form of an earlier version, whose footer has no waits.
+std::string older(const std::string& content, char version, std::size_t events) {
+    using namespace detail::trace;
+    std::string footer;
+    for (const std::uint64_t n : {std::uint64_t{events}, std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{0},
+                                  std::uint64_t{1}, std::uint64_t{7}}) {
+        detail::put_varint(footer, n);
+    }
+    footer += "\7a.cu:12";
+    std::string text = content.substr(0, content.rfind(footer_kind)) + section(footer_kind, 0, footer);
+    text[magic.size()] = version;
+    return text;
+}
+
+TEST(trace_format, reads_traces_of_versions_1_and_2) {
     const auto events = some_events(300, 4);
-    std::string older = written(events);
-    ASSERT_EQ(older[8], 2);
-    older[8] = 1;
-    const auto whole = read(older);
-    ASSERT_TRUE(whole.ok()) << whole.status();
-    EXPECT_EQ(whole->events, events);
+    const std::string content = written(events);
+    ASSERT_EQ(content[8], 3);
+    for (const char version : {1, 2}) {
+        const auto whole = read(older(content, version, events.size()));
+        ASSERT_TRUE(whole.ok()) << whole.status();
+        EXPECT_EQ(whole->events, events);
+        EXPECT_EQ(whole->summary.counts.lost_notes, 3u);
+        EXPECT_EQ(whole->summary.counts.waits, std::nullopt);
+        EXPECT_EQ(whole->summary.counts.names, (std::map<std::uint32_t, std::string>{{7, "a.cu:12"}}));
+    }
+    // A footer of the present form is none of an earlier version.
+    std::string mixed = content;
+    mixed[8] = 2;
+    EXPECT_TRUE(absl::IsDataLoss(read(mixed).status()));
 }
 
 TEST(trace_format, takes_few_bytes_for_blocks_of_a_size) {
@@ -142,9 +169,9 @@ TEST(trace_format, names_what_is_wrong) {
     const auto error = [](const std::string& text) { return std::string(read(text).status().message()); };
     EXPECT_EQ(error("GIF89a is no trace"), "t: at byte 0: this is no trace of Orchard; record one with --trace FILE");
     std::string newer = content;
-    newer[8] = 3;
+    newer[8] = 4;
     EXPECT_EQ(error(newer),
-              "t: at byte 0: the trace has version 3, and this program reads versions 1 to 2: use the program of the "
+              "t: at byte 0: the trace has version 4, and this program reads versions 1 to 3: use the program of the "
               "version that wrote it");
     EXPECT_THAT(error(content + "x"), HasSubstr("the trace is cut off here"));
     EXPECT_THAT(error(content + content.substr(12)), HasSubstr("there is more behind the footer"));
