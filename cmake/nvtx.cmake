@@ -29,11 +29,13 @@ function(orchard_with_nvtx source)
     endif()
 endfunction()
 
-# Builds the tool that records the calls of NVTX, for the tests of folder nvtx, and tells them where it is.
+# Builds the tool that records the calls of NVTX, for tests, and tells them where it is.
 function(orchard_use_nvtx_recorder name)
-    add_library(orchard_nvtx_recorder MODULE "${CMAKE_CURRENT_SOURCE_DIR}/tests/nvtx/recorder/nvtx_recorder.cpp")
-    orchard_target(orchard_nvtx_recorder)
-    target_include_directories(orchard_nvtx_recorder SYSTEM PRIVATE "${ORCHARD_NVTX_INCLUDE_DIR}")
+    if(NOT TARGET orchard_nvtx_recorder)
+        add_library(orchard_nvtx_recorder MODULE "${CMAKE_CURRENT_SOURCE_DIR}/tests/nvtx/recorder/nvtx_recorder.cpp")
+        orchard_target(orchard_nvtx_recorder)
+        target_include_directories(orchard_nvtx_recorder SYSTEM PRIVATE "${ORCHARD_NVTX_INCLUDE_DIR}")
+    endif()
     add_dependencies(${name} orchard_nvtx_recorder)
     target_compile_definitions(${name} PRIVATE ORCHARD_NVTX_RECORDER="$<TARGET_FILE:orchard_nvtx_recorder>")
 endfunction()

@@ -324,6 +324,9 @@ endif()
 # A program without the other commands.
 orchard_sources(sources tests/arena profiling/arena/example)
 orchard_add_tests(arena "${sources}" orchard_arena_objects orchard_test_support)
+if(ORCHARD_HAS_NVTX)
+    orchard_use_nvtx_recorder(arena_tests)
+endif()
 
 # Scripts (the checks of the sources, the launcher, the report) and the Python package are tested by Python's own
 # unittest.

@@ -77,8 +77,15 @@ int main(int count, char** arguments) {
     unchanged::check(cudaMalloc(&heads, chains * sizeof(*heads)), "cudaMalloc");
     unchanged::check(cudaMemset(heads, 0, chains * sizeof(*heads)), "cudaMemset");
     return unchanged::run("linked_lists", count, arguments, [&](unchanged::counts* counts) {
-        insert<<<entries / 256, 256>>>(heads, counts);
-        look_up<<<entries / 256, 256>>>(heads, counts);
+        {
+            const unchanged::phase now("allocate");
+            insert<<<entries / 256, 256>>>(heads, counts);
+        }
+        {
+            const unchanged::phase now("compute");
+            look_up<<<entries / 256, 256>>>(heads, counts);
+        }
+        const unchanged::phase now("free");
         clear<<<chains / 256, 256>>>(heads);
     });
 }

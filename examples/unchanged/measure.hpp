@@ -2,15 +2,37 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// What the programs of this folder share: repetitions, their times, and the memory of the GPU that the program has
-/// taken. Nothing here knows an allocator.
+/// What the programs of this folder share: repetitions, their times, the memory of the GPU that the program has taken,
+/// and ranges of NVTX. Nothing here knows an allocator.
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define UNCHANGED_HAS_NVTX 1
+#else
+#define UNCHANGED_HAS_NVTX 0
+#endif
+
 namespace unchanged {
+
+/// A range in Nsight's tools, while this object lives: `ncu --nvtx --nvtx-include "free/" PROGRAM`. It holds launches,
+/// whose kernels may end behind it. Nothing where the toolkit has no NVTX.
+class phase {
+public:
+#if UNCHANGED_HAS_NVTX
+    explicit phase(const char* name) { nvtxRangePushA(name); }
+    ~phase() { nvtxRangePop(); }
+#else
+    explicit phase(const char*) {}
+    ~phase() {}
+#endif
+    phase(const phase&) = delete;
+    phase& operator=(const phase&) = delete;
+};
 
 /// Ends the program with the runtime's text if a CUDA call has failed.
 inline void check(cudaError_t error, const char* what) {

@@ -62,6 +62,8 @@ __global__ void follow(unchanged::counts* counts) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    return unchanged::run("monte_carlo", count, arguments,
-                          [](unchanged::counts* counts) { follow<<<threads / 256, 256>>>(counts); });
+    return unchanged::run("monte_carlo", count, arguments, [](unchanged::counts* counts) {
+        const unchanged::phase now("compute");
+        follow<<<threads / 256, 256>>>(counts);
+    });
 }

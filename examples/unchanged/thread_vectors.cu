@@ -56,6 +56,8 @@ __global__ void fill_and_add(unchanged::counts* counts) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    return unchanged::run("thread_vectors", count, arguments,
-                          [](unchanged::counts* counts) { fill_and_add<<<threads / 256, 256>>>(counts); });
+    return unchanged::run("thread_vectors", count, arguments, [](unchanged::counts* counts) {
+        const unchanged::phase now("compute");
+        fill_and_add<<<threads / 256, 256>>>(counts);
+    });
 }

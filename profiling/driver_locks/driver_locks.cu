@@ -12,10 +12,15 @@
 /// the steps after it run beside the next kernel. A step that queues work has two rows: the call, and the completion of
 /// the work.
 ///
+/// Ranges of NVTX without a domain mark the phases: build and free, the objects of the steps; compute, the steps beside
+/// one kernel.
+///
 /// This program is separate from all others and uses no code of Orchard. Exit codes: 0 done, 1 a call failed (its name
 /// and error are printed), 2 wrong arguments, 3 no end after 120 s.
 
 #if !defined(ORCHARD_HAS_CUDA)  // a build of Orchard compiles every source below profiling/ into its own program
+
+#include <nvtx3/nvToolsExt.h>
 
 #include <atomic>
 #include <chrono>
@@ -42,6 +47,14 @@ constexpr auto settle = milliseconds(30);           // a blocker whose call take
 constexpr auto kernel_is_old = milliseconds(1200);  // no step begins later than this after its kernel
 constexpr unsigned long long kernel_deadline_ns = 1'500'000'000;
 constexpr auto program_deadline = std::chrono::seconds(120);
+
+/// A range of the calling thread, while this object lives.
+struct phase {
+    explicit phase(const char* name) { nvtxRangePushA(name); }
+    phase(const phase&) = delete;
+    phase& operator=(const phase&) = delete;
+    ~phase() { nvtxRangePop(); }
+};
 
 double us_since(steady::time_point began) {
     return std::chrono::duration<double, std::micro>(steady::now() - began).count();
@@ -91,12 +104,19 @@ public:
                 continue;
             }
             const std::size_t first = rows.size();
-            steps_.prepare();
+            {
+                const phase now("build");
+                steps_.prepare();
+            }
             std::size_t next = 0;
             while (next < steps_.steps.size()) {
+                const phase now("compute");
                 next = run_beside_one_kernel(b, next);
             }
-            steps_.clean();
+            {
+                const phase now("free");
+                steps_.clean();
+            }
             print(first);
         }
     }

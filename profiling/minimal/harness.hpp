@@ -3,9 +3,11 @@
 #pragma once
 
 /// What all programs of this folder have in common: arguments, repetitions, times, checks, memory, one line of results.
-/// The programs differ in the allocator that the two kernels get, and in its set-up.
+/// The programs differ in the allocator that the two kernels get, and in its set-up. Ranges of NVTX mark their phases,
+/// without a domain, as some of the programs know nothing of Orchard: `ncu --nvtx --nvtx-include "free/" PROGRAM`.
 
 #include <cuda_runtime.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <chrono>
 #include <cstdint>
@@ -159,6 +161,7 @@ int run(int argc, char** argv, Setup setup) {
 
     CHECK(cudaFree(nullptr));
     const double context = milliseconds();
+    nvtxRangePushA("build");
     unsigned** blocks = nullptr;
     counters* counts = nullptr;
     CHECK(cudaMalloc(&blocks, args.n * sizeof(*blocks)));
@@ -179,6 +182,7 @@ int run(int argc, char** argv, Setup setup) {
     const double after_setup = milliseconds();
     double peak = used_mib(free_before);
     const double setup_mib = peak;
+    nvtxRangePop();
 
     const unsigned threads = 256;
     const unsigned grid = (args.n + threads - 1) / threads;
@@ -188,6 +192,7 @@ int run(int argc, char** argv, Setup setup) {
     float release_ms[4] = {-1, -1, -1, -1};
     const unsigned shown[4] = {1, 3, 10, 30};
     for (unsigned repetition = 1; repetition <= args.repetitions; ++repetition) {
+        nvtxRangePushA("allocate");
         const double launched = milliseconds();
         CHECK(cudaEventRecord(events[0]));
 #if RANDOM_SIZES
@@ -203,6 +208,7 @@ int run(int argc, char** argv, Setup setup) {
             first_host = milliseconds() - launched;
         }
         CHECK(cudaDeviceSynchronize());
+        nvtxRangePop();
         float time = 0;
         CHECK(cudaEventElapsedTime(&time, events[0], events[1]));
         int column = -1;
@@ -217,14 +223,18 @@ int run(int argc, char** argv, Setup setup) {
             peak = used > peak ? used : peak;
         }
 #if RANDOM_SIZES
+        nvtxRangePushA("compute");
         check_ends<<<grid, threads>>>(blocks, counts, args.n, args.bytes, args.below, repetition);
         CHECK(cudaGetLastError());
+        nvtxRangePop();
 #endif
+        nvtxRangePushA("free");
         CHECK(cudaEventRecord(events[1]));
         release_blocks<<<grid, threads>>>(heap, blocks, counts, args.n);
         CHECK(cudaGetLastError());
         CHECK(cudaEventRecord(events[2]));
         CHECK(cudaDeviceSynchronize());
+        nvtxRangePop();
         CHECK(cudaEventElapsedTime(&time, events[1], events[2]));
         if (column >= 0) {
             release_ms[column] = time;
