@@ -230,10 +230,10 @@ private:
     [[nodiscard]] ORCHARD_INLINE tile row_tile() const { return map().row_tile; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t width() const { return map().width; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t ragged() const { return device::lane_words::ragged_in(shape_); }
-    /// Returns the address of element `i`. All ways compute the same formula with different tiles. The tile of full rows
-    /// does not depend on `i`, so that a loop over them has most of the formula computed once. Full rows are computed
-    /// before the test, and the test is marked as unlikely: as one of two branches, they took 1.13 to 1.5 times as long
-    /// in random reads (H200, 2026-11-30).
+    /// Returns the address of element `i`. All ways compute the same formula with different tiles. The tile of full
+    /// rows does not depend on `i`, so that a loop over them has most of the formula computed once. Full rows are
+    /// computed before the test, and the test is marked as unlikely: as one of two branches, they took 1.13 to 1.5
+    /// times as long in random reads (H200, 2026-11-30).
     template <class Index, device::if_integer<Index> = 0>
     [[nodiscard]] ORCHARD_INLINE T* address_of(Index i) const {
         T* place = address_in_rows(row_tile(), i);

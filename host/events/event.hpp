@@ -14,6 +14,8 @@ namespace orchard {
 /// byte, counted from the heap's base, and the length. The numbers are part of the trace format: a new kind goes to the
 /// end.
 ///
+/// The service has one shard, whose number is 0.
+///
 ///     kind             at, bytes              detail                      thread
 ///     grant            segments and tail      slot of the mailbox         shard of the service
 ///     give_back        segments and tail      slot of the mailbox         shard

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "host/monotonic_clock.hpp"
 #include "runtime/heap/verbose_lines.hpp"
+#include "runtime/nvtx/domain.hpp"
 
 namespace orchard {
 namespace {
@@ -54,6 +55,7 @@ void heap_monitor::ask_to_stop() {
 /// The last tick comes after the request to stop, so that nothing that the heap did is left out. The page ends here
 /// and not in the destructor, which does not run for a heap that is alive when the process exits.
 void heap_monitor::run_ticker() {
+    nvtx::name_thread("live page");
     std::unique_lock lock(mutex_);
     while (!stopping_) {
         lock.unlock();
@@ -112,6 +114,7 @@ void heap_monitor::say(const live_state& before) const {
 }
 
 void heap_monitor::run_worker() {
+    nvtx::name_thread("live commands");
     for (;;) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return stopping_ || wants_read_ || request_; });

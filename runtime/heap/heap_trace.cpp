@@ -198,8 +198,8 @@ absl::StatusOr<std::vector<site_usage>> heap::impl::sites() {
     return trace_ != nullptr ? trace_->sites(events_->log(), values.request_timeout) : no_sites();
 }
 
-/// Returns who has waited for traces so far; of kernels what it was when a trace was started, if the device cannot be
-/// read.
+/// Returns how long producers have waited for traces so far; of kernels the value of the time when a trace was started,
+/// if the device cannot be read.
 trace_waits heap::impl::waits_for_traces() {
     const absl::StatusOr<event_waits> kernels = trace_ ? trace_->kernel_waits() : event_waits{};
     return {kernels.value_or(started_waits_.kernels), events_->log().waits()};

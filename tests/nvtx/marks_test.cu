@@ -89,23 +89,29 @@ protected:
 };
 
 TEST_F(nvtx_marks, the_domain_and_the_threads_have_names) {
-    make();
+    options o = values();
+    o.live_page = true;
+    make(o);
     ASSERT_TRUE(heap_->on_failure([](const failure&) {}).ok());
     (void)allocate({segments(1)});
-    // The thread of the failure watch names itself when it first runs.
-    while (nvtx_record(first_).threads.count("orchard failure watch") == 0) {
+    const std::vector<std::string> names{"service", "growth", "events", "failure watch", "live page", "live commands"};
+    // Some threads name themselves when they first run.
+    const auto is_named = [&](const std::string& name) {
+        return nvtx_record(first_).threads.contains("orchard " + name);
+    };
+    while (!std::ranges::all_of(names, is_named)) {
         absl::SleepFor(absl::Milliseconds(1));
     }
     const nvtx_record r = record();
     EXPECT_EQ(nvtx_record().count("domain orchard"), 1u);
     std::set<std::uint64_t> ids;
-    for (const char* const name : {"service", "growth", "events", "failure watch"}) {
-        const auto found = r.threads.find("orchard " + std::string(name));
+    for (const std::string& name : names) {
+        const auto found = r.threads.find("orchard " + name);
         ASSERT_NE(found, r.threads.end()) << name;
         EXPECT_EQ(found->second.size(), 1u) << name;
         ids.insert(found->second.begin(), found->second.end());
     }
-    EXPECT_EQ(ids.size(), 4u) << "each is another thread";
+    EXPECT_EQ(ids.size(), names.size()) << "each is another thread";
     EXPECT_EQ(ids.count(static_cast<std::uint64_t>(::gettid())), 0u);
 }
 
@@ -385,6 +391,7 @@ TEST(nvtx_phases, follow_from_the_names_of_kernels) {
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_init_kernel<a>]"), nvtx::phase::build);
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_free_kernel<a>]"), nvtx::phase::free);
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::graph_merge]"), nvtx::phase::compute);
+    EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = orchard::detail::{anonymous}::settle_kernel]"), nvtx::phase::free);
     EXPECT_EQ(phase_of_kernel("f(int) [with Kernel = freely_used]"), nvtx::phase::compute) << "the word is freely";
     EXPECT_EQ(phase_of_kernel(""), nvtx::phase::compute);
 }

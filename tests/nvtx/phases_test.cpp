@@ -93,13 +93,14 @@ const std::vector<marking_command>& marking_commands() {
         {"tree",
          emulated({"--edges", "2000", "--nodes", "300", "--bodies", "500", "--repeats", "1"}),
          {"build", "compute", "free"}},
+        {"uvm", {"--pattern", "gemm", "--threads", "64", "--scale", "4"}, {"allocate", "compute"}},
         {"walk", emulated({"--rmat", "6", "--quiet"}), {"allocate", "compute", "free"}},
         {"replay", emulated({walk}), {"compute"}}};
     return all;
 }
 
 /// Commands that run no kernel in this process, and `bench`, whose benchmarks have a test each.
-const names others{"bench", "profile", "top", "uvm", "info", "options", "trace"};
+const names others{"bench", "profile", "top", "info", "options", "trace"};
 
 class marking : public testing::TestWithParam<marking_command> {};
 std::string name_of(const testing::TestParamInfo<marking_command>& one) { return one.param.name; }
