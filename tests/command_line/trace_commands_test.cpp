@@ -77,10 +77,12 @@ nlohmann::json summary_of(const std::string& trace) {
     return nlohmann::json::parse(result.out);
 }
 
-TEST(trace_command, says_who_waited) {
+TEST(trace_command, says_what_waited) {
     const test::trace_file file;
     {
-        auto writer = trace_writer::open(file.path(), {.mode = event_mode::complete}, 1 << 20);
+        trace_info of_heap;
+        of_heap.mode = event_mode::complete;
+        auto writer = trace_writer::open(file.path(), of_heap, 1 << 20);
         ASSERT_TRUE(writer.ok()) << writer.status();
         ASSERT_TRUE((*writer)->finish(0, {{3, 2'500'000}, {1, 40'000}}, {}).ok());
     }
@@ -94,7 +96,7 @@ TEST(trace_command, says_who_waited) {
     EXPECT_DOUBLE_EQ(waits.at("host").at("seconds"), 0.00004);
 }
 
-TEST(trace_command, says_that_nobody_waited_where_the_trace_tells) {
+TEST(trace_command, says_that_nothing_waited_where_the_trace_tells) {
     const test::trace_file file;
     ASSERT_EQ(run_with({"walk", "--rmat", "6", "--device", "emulated", "--quiet", "--trace", file.path()}).code, 0);
     EXPECT_THAT(run_with({"trace", file.path()}).out, HasSubstr("\nnothing waited for the trace\n"));
