@@ -21,7 +21,7 @@ from plot_uvm import INSTALL, Unusable, _pyplot, save
 
 PROGRAM = "plot_nsight.py"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "nsight.md"
-COLOURS = {"compute": "#4477aa", "free": "#228833", "trim": "#ccbb44"}
+COLOURS = {"compute": "#4477aa", "free": "#228833"}
 SECTOR = 32  # bytes
 
 

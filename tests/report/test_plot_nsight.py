@@ -34,7 +34,7 @@ class PlotNsight(unittest.TestCase):
 
     def test_the_figures_are_those_of_the_page(self):
         walk = plot_nsight.walk_of(PAGE)
-        self.assertEqual(walk[0], ("compute", "walk_graph", 129.0))
+        self.assertEqual(walk[0], ("compute", "walk_graph", 116.0))
         self.assertEqual({name for name, _, _ in walk}, set(plot_nsight.COLOURS))
         layouts = plot_nsight.layouts_of(PAGE)
         self.assertEqual([row[0] for row in layouts], ["linear", "64 KiB tiles"])
@@ -48,7 +48,7 @@ class PlotNsight(unittest.TestCase):
                 plot_nsight.number(text)
 
     def test_pages_that_cannot_be_drawn(self):
-        for text, words in (("", "no table begins"), (PAGE.replace("| 129 |", "| often |"), "no figure"),
+        for text, words in (("", "no table begins"), (PAGE.replace("| 116 |", "| often |"), "no figure"),
                             (PAGE.replace("| linear | 58.2 |", "| linear |"), "5 columns")):
             code, err, written = self.run_with(text)
             self.assertEqual((code, err.count("\n"), written), (2, 1, {}), err)

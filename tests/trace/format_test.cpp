@@ -110,7 +110,7 @@ TEST(trace_format, reads_traces_of_versions_1_and_2) {
     const auto events = some_events(300, 4);
     const std::string content = written(events);
     ASSERT_EQ(content[8], 3);
-    for (const char version : {1, 2}) {
+    for (const char version : {'\1', '\2'}) {
         const auto whole = read(older(content, version, events.size()));
         ASSERT_TRUE(whole.ok()) << whole.status();
         EXPECT_EQ(whole->events, events);
