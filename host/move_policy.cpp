@@ -37,9 +37,15 @@ std::vector<move_order> in_batches(const std::vector<const rated_memory*>& to_ho
     return orders;
 }
 
-/// How many times the difference that chance explains is a reason to move. The host's most used piece is compared with
-/// the device's least used one: among 16,000 pieces with independent accesses these extremes differ by 5.9 times.
-constexpr double beyond_chance = 6;
+/// Returns how many times the difference that chance explains is a reason to move: 4, and 5.9 among 16,000 pieces, as
+/// the host's most used piece is compared with the device's least used one. The extremes of n independent counts lie
+/// sqrt(2 ln n) standard deviations from their mean.
+double beyond_chance(std::size_t on_host, std::size_t on_device) {
+    const auto extreme = [](std::size_t n) {
+        return std::sqrt(std::log(static_cast<double>(std::max<std::size_t>(n, 1))));
+    };
+    return std::max(4.0, extreme(on_host) + extreme(on_device));
+}
 
 }  // namespace
 
@@ -56,13 +62,14 @@ std::vector<move_order> choose_moves(std::span<const rated_memory> all, const mo
     const auto by_rate = [&](const rated_memory* a, const rated_memory* b) { return rate(*a) < rate(*b); };
     std::stable_sort(device.begin(), device.end(), by_rate);
     std::stable_sort(host.rbegin(), host.rend(), by_rate);
+    const double threshold = beyond_chance(host.size(), device.size());
     const auto is_used_more = [&](const rated_memory& h, const rated_memory& d) {
         if (!limits.is_sampled) {
             return h.memory.number > d.memory.number;
         }
         // As if the piece of the device had the size of the other one.
         const double expected = rate(d) * h.memory.run.count;
-        return h.accesses > 2 * expected && h.accesses - expected > beyond_chance * std::sqrt(h.accesses + expected);
+        return h.accesses > 2 * expected && h.accesses - expected > threshold * std::sqrt(h.accesses + expected);
     };
     std::vector<const rated_memory*> to_host;
     std::vector<const rated_memory*> to_device;

@@ -31,9 +31,10 @@ struct move_limits {
 
 /// Returns the orders. Memory of the host that is in use moves, most used first, into the room of the device, and then
 /// in exchange for the memory of the device that is used least: as long as it is used more than twice as often, and the
-/// difference is more than six times what chance explains (the square root of the sum, as for counts of independent
-/// events). Independent accesses to all memory therefore move nothing. Without samples, the younger memory counts as
-/// used more: a heap that grows beyond its budget has its newest memory on the host.
+/// difference is more than four to six times what chance explains (the square root of the sum, as for counts of
+/// independent events; the more memory, the more times). Independent accesses to all memory therefore move nothing.
+/// Without samples, the younger memory counts as used more: a heap that grows beyond its budget has its newest memory
+/// on the host.
 ///
 /// Orders to the host come one batch ahead of those to the device that need the room. Cost: sorts the memory.
 std::vector<move_order> choose_moves(std::span<const rated_memory> all, const move_limits& limits);

@@ -86,7 +86,7 @@ ORCHARD_INLINE void count_time(event_call& e) {
 /// breaks the ring, if the host reads nothing for `timeout_ns`; then `e.end` is 0, and the events of the group are
 /// lost. The tickets stay taken, so that the host sees a gap, at which the trace ends. The leader calls it alone. Cost:
 /// two loads and an atomic whose result is awaited; once for each time that the ring was filled, a read of host memory.
-/// A group that waits counts its wait, by atomics whose results nobody awaits.
+/// A group that waits counts its wait, by atomics whose results are not awaited.
 inline ORCHARD_NOINLINE void take_tickets(event_call& e) {
     const auto count = static_cast<std::uint32_t>(simt::popcount(e.group));
     if (e.ring.is_broken.load<order::relaxed>() != 0) {

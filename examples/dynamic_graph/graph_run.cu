@@ -416,8 +416,11 @@ private:
     void note(graph_analysis_row& row, const analysis_settings& settings, const analysis_result& on_graph,
               const analysis_result& on_csr, const std::string& wrong_on_graph, const std::string& wrong_on_csr) {
         ++row.times;
-        row.graph_us = on_graph.kernel_us;
-        row.csr_us = on_csr.kernel_us;
+        if (count_ >= row.edges) {
+            row.edges = count_;
+            row.graph_us = on_graph.kernel_us;
+            row.csr_us = on_csr.kernel_us;
+        }
         row.source = settings.source;
         if (options_.keeps_values) {
             row.last = on_graph;

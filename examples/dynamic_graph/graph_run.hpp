@@ -82,7 +82,8 @@ struct graph_analysis_row {
     std::uint64_t times = 0;  ///< how often it was run and compared
     std::uint64_t wrong = 0;
     std::string first_wrong;   ///< what differed first
-    double graph_us = 0;       ///< kernels on the graph, of the last time
+    std::uint64_t edges = 0;   ///< of the graph at the comparison with the most edges, whose times these are:
+    double graph_us = 0;       ///< kernels on the graph
     double csr_us = 0;         ///< the same kernels on compressed sparse rows
     std::uint32_t source = 0;  ///< of BFS and shortest paths, the last time
     analysis_result last;      ///< of the last time, on the graph; empty unless `keeps_values`

@@ -97,7 +97,7 @@ std::size_t event_queue::drain(std::span<event> out, std::uint64_t* lost) {
     for (std::size_t i = 0; i < count; ++i) {
         out[i] = events_[(at + i) & (capacity_ - 1)];
     }
-    popped_.store(at + count, std::memory_order_release);  // pairs with `make_room`
+    popped_.store(at + count, std::memory_order_release);  // pairs with `look_for_room`
     const std::uint64_t all_lost = lost_.load(std::memory_order_relaxed);
     *lost += all_lost - told_lost_;
     told_lost_ = all_lost;

@@ -65,7 +65,7 @@ struct trace_sums {
     }
 };
 
-/// Returns null if the trace does not say who has waited.
+/// Returns null if the trace has no waits.
 ordered_json json_of(const std::optional<trace_waits>& waits) {
     const auto of = [](const event_waits& w) {
         return ordered_json{{"count", w.count}, {"seconds", static_cast<double>(w.ns) * 1e-9}};
@@ -107,8 +107,7 @@ std::string why_not_replayed(const trace_summary& t) {
                : "";
 }
 
-/// Returns the line that says who has waited for the trace; empty if it does not say so, and for a sampled trace for
-/// which nobody did.
+/// Returns the line of the waits for the trace; empty if the trace has none, or is sampled and all are 0.
 std::string line_of_waits(const trace_summary& trace) {
     if (!trace.counts.waits.has_value()) {
         return "";

@@ -59,7 +59,7 @@ def main():
     options = parser.parse_args()
     traced = options.ways.split(",")
     if not set(traced) <= set(TRACED):
-        parser.error(f"--ways: '{options.ways}' is none of {', '.join(TRACED)} and both")
+        parser.error(f"--ways: '{options.ways}': give {' or '.join(TRACED)}, or both with a comma between")
     ways = ["none", *traced]
     turns = []
     with tempfile.TemporaryDirectory() as folder:

@@ -57,7 +57,7 @@ struct trace_info {
     friend bool operator==(const trace_info&, const trace_info&) = default;
 };
 
-/// Who has waited for the trace, which is what a complete one costs a program beside its own work.
+/// The waits for the trace: a cost of a complete one beside its own work.
 struct trace_waits {
     event_waits kernels;  ///< of groups of lanes that found the ring full, by the device's clock
     event_waits host;     ///< of the heap's threads and callers that found their queue full

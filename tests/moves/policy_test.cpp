@@ -53,8 +53,8 @@ TEST(move_policy, the_most_used_of_the_host_changes_places_with_the_least_used_o
 }
 
 TEST(move_policy, nothing_moves_for_a_difference_that_chance_explains_or_that_is_small) {
-    EXPECT_THAT(pieces().device(0).host(35).moves(), IsEmpty()) << "less than six times the root of 35";
-    EXPECT_THAT(pieces().device(0).host(37).moves(), ElementsAre("<0", ">1"));
+    EXPECT_THAT(pieces().device(0).host(15).moves(), IsEmpty()) << "less than four times the root of 15";
+    EXPECT_THAT(pieces().device(0).host(17).moves(), ElementsAre("<0", ">1"));
     EXPECT_THAT(pieces().device(1000).host(1900).moves(), IsEmpty()) << "less than twice as much";
     EXPECT_THAT(pieces().device(1000).host(2100).moves(), ElementsAre("<0", ">1"));
 }

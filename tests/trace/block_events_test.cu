@@ -180,8 +180,8 @@ TEST_P(block_events, wait_for_the_host_and_lose_nothing) {
     EXPECT_GT(f.allocated + f.freed, 1u << 16);
 }
 
-/// Copies a pipe to a file. It reads nothing before a group of the heap's kernels waits for the log, which waits for
-/// the pipe.
+/// Copies a pipe to a file. It begins to read when a group of the heap's kernels waits for the log, and the log for the
+/// pipe.
 void copy_late(const std::string& pipe, const std::string& to, const std::atomic<const device::event_ring*>& ring) {
     std::ifstream from(pipe, std::ios::binary);  // returns when the heap has opened it
     while (ring.load() == nullptr) {

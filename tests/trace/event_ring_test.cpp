@@ -88,7 +88,7 @@ TEST_F(event_ring, counts_the_groups_that_wait_for_room) {
         while (ring.ticket.load<order::relaxed>() == slots) {
             absl::SleepFor(absl::Microseconds(50));
         }
-        absl::SleepFor(absl::Milliseconds(10));
+        absl::SleepFor(absl::Milliseconds(500));
         EXPECT_EQ(drain().size(), slots);
     });
     report(slots);
