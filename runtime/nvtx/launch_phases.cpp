@@ -12,32 +12,15 @@ struct word {
     std::string_view text;
     name phase;
 };
-constexpr word words[] = {{"free", name::free},
-                          {"give", name::free},
-                          {"put", name::free},
-                          {"release", name::free},
-                          {"clear", name::free},
-                          {"drain", name::free},
-                          {"forget", name::free},
-                          {"retire", name::free},
-                          {"allocate", name::allocate},
-                          {"take", name::allocate},
-                          {"request", name::allocate},
-                          {"ask", name::allocate},
-                          {"insert", name::allocate},
-                          {"reserve", name::allocate},
-                          {"grow", name::allocate},
-                          {"build", name::build},
-                          {"fill", name::build},
-                          {"make", name::build},
-                          {"stamp", name::build},
-                          {"write", name::build},
-                          {"begin", name::build},
-                          {"init", name::build},
-                          {"start", name::build},
-                          // Kernels of the heap itself, which give back what is free.
-                          {"settle", name::free},
-                          {"quarantine", name::free}};
+// "settle" and "quarantine" begin the names of kernels of the heap itself, which give back what is free.
+constexpr word words[] = {
+    {"free", name::free},         {"give", name::free},        {"put", name::free},         {"release", name::free},
+    {"clear", name::free},        {"drain", name::free},       {"forget", name::free},      {"retire", name::free},
+    {"allocate", name::allocate}, {"take", name::allocate},    {"request", name::allocate}, {"ask", name::allocate},
+    {"insert", name::allocate},   {"reserve", name::allocate}, {"grow", name::allocate},    {"build", name::build},
+    {"fill", name::build},        {"make", name::build},       {"stamp", name::build},      {"write", name::build},
+    {"begin", name::build},       {"init", name::build},       {"start", name::build},      {"settle", name::free},
+    {"quarantine", name::free}};
 
 constexpr simt::launch_watch marking{[](const char* kernel) { push(phase_of_kernel(kernel), 0); }, [] { pop(); }};
 

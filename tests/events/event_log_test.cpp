@@ -125,16 +125,21 @@ TEST(event_log, an_event_emitted_late_within_the_slack_gets_its_place) {
     }
 }
 
+/// Emits one event, and returns when the sink holds it: the log's thread then takes nothing more.
+void hold(event_queue& queue, const held_sink& sink) {
+    queue.emit(at_time(1));
+    while (!sink.is_held) {
+        absl::SleepFor(absl::Microseconds(50));
+    }
+}
+
 TEST(event_log, a_full_queue_of_a_sampled_log_counts_what_it_loses_and_its_producer_does_not_wait) {
     event_log log({.mode = event_mode::sampled, .other_capacity = 16});
     held_sink sink;
     event_queue& queue = log.add_queue(16);
     log.add_sink(sink);
     log.start();
-    queue.emit(at_time(1));
-    while (!sink.is_held) {
-        absl::SleepFor(absl::Microseconds(50));
-    }
+    hold(queue, sink);
     for (std::uint32_t i = 0; i < 100; ++i) {
         queue.emit(at_time(2, i));  // returns although the log's thread takes nothing
     }
@@ -182,10 +187,7 @@ TEST(event_log, a_producer_of_a_complete_log_waits_no_longer_than_its_patience_a
     event_queue& queue = log.add_queue(4);
     log.add_sink(sink);
     log.start();
-    queue.emit(at_time(1));
-    while (!sink.is_held) {
-        absl::SleepFor(absl::Microseconds(50));
-    }
+    hold(queue, sink);
     for (std::uint32_t i = 0; i < 1000; ++i) {
         queue.emit(at_time(2));  // the fifth waits, those after it do not: this ends
     }
@@ -206,10 +208,7 @@ std::uint64_t waits_beside_a_sink_that_goes_on_after(absl::Duration pause) {
     event_queue& queue = log.add_queue(4);
     log.add_sink(sink);
     log.start();
-    queue.emit(at_time(1));
-    while (!sink.is_held) {
-        absl::SleepFor(absl::Microseconds(50));
-    }
+    hold(queue, sink);
     for (std::uint32_t i = 0; i < 4; ++i) {
         queue.emit(at_time(2));
     }
