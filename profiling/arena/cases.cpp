@@ -300,12 +300,12 @@ void add_kma(std::vector<arena_case>& all) {
     }
 }
 
-/// Y. Zhang et al.: Fig. 10a, 16,384 threads with sizes from 2^n to 2^(n+1) B (to 2^22 there, which is 64 GiB and
-/// more); 10b, as many threads that allocate and free 1 to 256 KiB at random (four blocks of a thread at most, twelve
-/// there); 11, 1 KiB and 8 KiB by the number of threads.
+/// Y. Zhang et al.: Fig. 10a, 16,384 threads with sizes from 2^n to 2^(n+1) B, up to 2^22, which is 48 GiB; 10b, as
+/// many threads that allocate and free 1 to 256 KiB at random (four blocks of a thread at most, twelve there); 11, 1 KiB
+/// and 8 KiB by the number of threads.
 void add_align_malloc(std::vector<arena_case>& all) {
     const auto zhang = [](const char* figure) { return absl::StrCat("Zhang et al., TPDS 2025, Fig. ", figure); };
-    for (const std::uint32_t exponent : {6u, 9u, 12u, 15u, 18u}) {
+    for (const std::uint32_t exponent : {6u, 9u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u}) {
         all.push_back({.name = absl::StrCat("align_10a/2^", exponent),
                        .source = zhang("10a"),
                        .what = kind::malloc_time,
@@ -400,7 +400,9 @@ std::uint64_t default_memory(simt::device_kind device, bool quick) {
 
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device) {
     if (c.what != kind::fill && c.what != kind::nearly_full) {
-        return memory;
+        const std::uint64_t most =
+            c.what == kind::malloc_time ? for_device(c, device).threads * largest_request(c) : 0;
+        return most >= memory ? most + most / 4 : memory;
     }
     return std::min(memory, device == simt::device_kind::emulated ? 16 * mib
                             : c.what == kind::fill                ? 2 * gib
