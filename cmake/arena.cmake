@@ -10,7 +10,8 @@
 
 set(ORCHARD_ARENA_ADAPTERS "" CACHE STRING "Sources of further allocators for `orchard arena`, a list of *.cu and *.cpp")
 set(ORCHARD_ARENA_INCLUDE_DIRS "" CACHE STRING "Where these sources find the headers of their allocators")
-mark_as_advanced(ORCHARD_ARENA_ADAPTERS ORCHARD_ARENA_INCLUDE_DIRS)
+set(ORCHARD_ARENA_LIBRARIES "" CACHE STRING "Libraries of these allocators, a list of files")
+mark_as_advanced(ORCHARD_ARENA_ADAPTERS ORCHARD_ARENA_INCLUDE_DIRS ORCHARD_ARENA_LIBRARIES)
 
 orchard_sources(arena_sources profiling/arena)
 set(arena_published ${arena_sources})
@@ -28,6 +29,10 @@ set_source_files_properties(
     "${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/malloc_mc.cu"
     PROPERTIES COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda>")
 
+# RMM brings the version of CCCL that it needs. nvcc looks for its own version before it looks in system folders.
+set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/rmm_pool.cu" PROPERTIES
+                            INCLUDE_DIRECTORIES "${ORCHARD_ARENA_INCLUDE_DIRS}")
+
 # An object library: commands and allocators register themselves in static objects.
 add_library(orchard_arena_objects OBJECT EXCLUDE_FROM_ALL ${arena_sources})
 orchard_target(orchard_arena_objects)
@@ -42,5 +47,5 @@ orchard_target(orchard_arena)
 set_target_properties(orchard_arena PROPERTIES OUTPUT_NAME orchard RUNTIME_OUTPUT_DIRECTORY arena)
 target_include_directories(orchard_arena PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/generated")
 target_include_directories(orchard_arena SYSTEM PRIVATE ${ORCHARD_ARENA_INCLUDE_DIRS})
-target_link_libraries(orchard_arena PRIVATE orchard_arena_objects ZLIB::ZLIB)
+target_link_libraries(orchard_arena PRIVATE orchard_arena_objects ZLIB::ZLIB ${ORCHARD_ARENA_LIBRARIES})
 add_dependencies(orchard_arena orchard_commit)

@@ -322,6 +322,15 @@ FAILED (failures=2, errors=3, skipped=4)
         done = self.start("arena", "--with", f"gallatin={only_source}")
         configured = [call for call in done.calls if call.startswith("cmake --preset")]
         self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={only_source}/source", configured[0])
+        packages = self.tree / "packages"
+        for folder in ("librmm/include/rapids", "librmm/lib64", "rapids_logger/include"):
+            (packages / folder).mkdir(parents=True)
+        (packages / "librmm/lib64/librmm.so").touch()
+        done = self.start("arena", "--with", f"gallatin={packages}")
+        configured = [call for call in done.calls if call.startswith("cmake --preset")]
+        folders = [f"{packages}/{f}" for f in ("librmm/include", "librmm/include/rapids", "rapids_logger/include")]
+        self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={';'.join(folders)}", configured[0])
+        self.assertIn(f"-DORCHARD_ARENA_LIBRARIES={packages}/librmm/lib64/librmm.so", configured[0])
         for wrong, words in [("unknown=/tmp", "is one of: gallatin"), ("gallatin", "NAME=CHECKOUT"),
                              (f"gallatin={self.tree}/none", "there is no folder")]:
             with self.subTest(wrong=wrong):
