@@ -192,6 +192,18 @@ void add_others(std::vector<arena_case>& all) {
     const auto one_size = [&](const char* name, const char* source, kind what) {
         all.push_back({.name = name, .source = source, .what = what, .threads = 100'000, .least = 64, .most = 64});
     };
+    // Up to 512 B there are 16 classes, two lanes of a warp in each; up to 8 KiB 32, each lane in its own.
+    for (const std::uint32_t most : {512u, 8192u}) {
+        for (const kind what : {kind::malloc_time, kind::free_time}) {
+            all.push_back({.name = absl::StrCat("orchard_classes/", most, what == kind::free_time ? "/free" : "/malloc"),
+                           .source = "Orchard: bench pages, each its class",
+                           .what = what,
+                           .threads = 100'000,
+                           .least = 16,
+                           .most = most,
+                           .by_lane = true});
+        }
+    }
     one_size("orchard_streams/64", "Orchard: two streams at once", kind::streams);
     one_size("orchard_beside/64", "Orchard: another process on the same device", kind::beside);
     one_size("winter_registers/malloc", "Winter et al., PPoPP 2021, Sec. 4.1", kind::malloc_registers);

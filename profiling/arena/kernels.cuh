@@ -11,6 +11,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/launch.cuh"
 #include "device/simt/random.hpp"
+#include "uvm/geometry/size_classes.hpp"
 
 namespace orchard::arena {
 
@@ -30,6 +31,7 @@ struct request {
     std::uint32_t most = 0;                 ///< bytes, included
     std::uint32_t lanes = simt::warp_size;  ///< the first ones of each warp ask
     bool powers = false;                    ///< sizes are `least` times powers of two
+    bool by_lane = false;                   ///< sizes are those of Orchard's classes, one after the other from `least`
     std::uint32_t of_first = 0;             ///< bytes that thread 0 asks for instead; 0: as the others
 
     /// Returns the bytes of request `round` of thread `i`: a multiple of 4, as in Winter et al.
@@ -39,6 +41,10 @@ struct request {
         }
         if (least == most) {
             return least;
+        }
+        if (by_lane) {
+            const std::uint32_t first = class_of(least);
+            return class_bytes(first + static_cast<std::uint32_t>(i % simt::warp_size) % (class_of(most) - first + 1));
         }
         if (powers) {
             const auto exponents = static_cast<std::uint32_t>(simt::highest_bit(most / least)) + 1;

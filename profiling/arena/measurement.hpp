@@ -19,7 +19,7 @@
 namespace orchard::arena {
 
 /// Returns the requests of a case's threads.
-inline request request_of(const arena_case& c) { return {c.least, c.most, c.lanes, c.powers, c.of_first}; }
+inline request request_of(const arena_case& c) { return {c.least, c.most, c.lanes, c.powers, c.by_lane, c.of_first}; }
 
 /// The measurements of one task. After an error later steps may still be called; they do nothing, and `finish` returns
 /// a crash.

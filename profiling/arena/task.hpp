@@ -50,6 +50,7 @@ struct arena_case {
     std::uint32_t most = 0;                 ///< bytes of a request, included
     std::uint32_t of_first = 0;             ///< bytes that thread 0 asks for instead; 0: as the others
     bool powers = false;                    ///< sizes are `least` times powers of two, not all multiples of 4
+    bool by_lane = false;                   ///< lane i of each warp asks for a page of another class than lane i + 1
     std::uint32_t lanes = simt::warp_size;  ///< of each warp allocate, the first ones
     bool fresh = false;                     ///< of `malloc_time`, `free_time`: emptied before each repetition
     bool write = false;                     ///< of `work`
