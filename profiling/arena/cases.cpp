@@ -195,13 +195,14 @@ void add_others(std::vector<arena_case>& all) {
     // Up to 512 B there are 16 classes, two lanes of a warp in each; up to 8 KiB 32, each lane in its own.
     for (const std::uint32_t most : {512u, 8192u}) {
         for (const kind what : {kind::malloc_time, kind::free_time}) {
-            all.push_back({.name = absl::StrCat("orchard_classes/", most, what == kind::free_time ? "/free" : "/malloc"),
-                           .source = "Orchard: bench pages, each its class",
-                           .what = what,
-                           .threads = 100'000,
-                           .least = 16,
-                           .most = most,
-                           .by_lane = true});
+            all.push_back(
+                {.name = absl::StrCat("orchard_classes/", most, what == kind::free_time ? "/free" : "/malloc"),
+                 .source = "Orchard: bench pages, each its class",
+                 .what = what,
+                 .threads = 100'000,
+                 .least = 16,
+                 .most = most,
+                 .by_lane = true});
         }
     }
     one_size("orchard_streams/64", "Orchard: two streams at once", kind::streams);
@@ -313,8 +314,8 @@ void add_kma(std::vector<arena_case>& all) {
 }
 
 /// Y. Zhang et al.: Fig. 10a, 16,384 threads with sizes from 2^n to 2^(n+1) B, up to 2^22, which is 48 GiB; 10b, as
-/// many threads that allocate and free 1 to 256 KiB at random (four blocks of a thread at most, twelve there); 11, 1 KiB
-/// and 8 KiB by the number of threads.
+/// many threads that allocate and free 1 to 256 KiB at random (four blocks of a thread at most, twelve there); 11, 1
+/// KiB and 8 KiB by the number of threads.
 void add_align_malloc(std::vector<arena_case>& all) {
     const auto zhang = [](const char* figure) { return absl::StrCat("Zhang et al., TPDS 2025, Fig. ", figure); };
     for (const std::uint32_t exponent : {6u, 9u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u}) {
@@ -412,8 +413,7 @@ std::uint64_t default_memory(simt::device_kind device, bool quick) {
 
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device) {
     if (c.what != kind::fill && c.what != kind::nearly_full) {
-        const std::uint64_t most =
-            c.what == kind::malloc_time ? for_device(c, device).threads * largest_request(c) : 0;
+        const std::uint64_t most = c.what == kind::malloc_time ? for_device(c, device).threads * largest_request(c) : 0;
         return most >= memory ? most + most / 4 : memory;
     }
     return std::min(memory, device == simt::device_kind::emulated ? 16 * mib

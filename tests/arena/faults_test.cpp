@@ -76,7 +76,8 @@ TEST(arena_faults, what_a_view_does_not_have_is_not_offered) {
 
 TEST(arena_faults, orchard_the_floor_and_the_example_pass) {
     for (const char* name : {"orchard", "bump", "mine"}) {
-        for (const outcome& o : run_cases(name, {"winter_9d/256", "orchard_lists/16-64"})) {
+        for (const outcome& o : run_cases(name, {"winter_9d/256", "orchard_lists/16-64", "orchard_classes/512/malloc",
+                                                 "orchard_classes/512/free"})) {
             EXPECT_EQ(o.ended, verdict::ok) << name << ": " << o.detail;
         }
     }

@@ -256,8 +256,7 @@ TEST_P(by_warp_allocator, lanes_of_one_warp_ask_two_heaps) {
     EXPECT_EQ(from.count_disjoint(from.to_host(blocks)), sizes.size());
     EXPECT_EQ(blocks_of_heap(), 3u);
     EXPECT_EQ(blocks_of(other), 3u);
-    from.launch(simt::grid_for(sizes.size(), 64),
-                free_in_two<by_8_kib>{first, second, blocks.data(), sizes.size()});
+    from.launch(simt::grid_for(sizes.size(), 64), free_in_two<by_8_kib>{first, second, blocks.data(), sizes.size()});
     EXPECT_EQ(blocks_of_heap(), 0u);
     EXPECT_EQ(blocks_of(other), 0u);
 }

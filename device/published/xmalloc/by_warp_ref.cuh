@@ -56,18 +56,20 @@ public:
             return nullptr;
         }
         // The lanes that ask the same heap. The address of its state identifies it.
-        const simt::lane_mask same = simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(heap_.view().state));
-        const part mine = simt::by_mask(same, [&](simt::lane_mask mask) { return part_of(mask, bytes); });
-        const bool shares = mine.group != 0;
-        std::uint64_t asked = bytes + header_bytes;
-        if (shares) {
-            asked = device::is_leader(mine.group) ? mine.all : 0;
+        const simt::lane_mask same =
+            simt::match(simt::converge(), reinterpret_cast<std::uintptr_t>(heap_.view().state));
+        part mine = simt::by_mask(same, [&](simt::lane_mask mask) { return part_of(mask, bytes); });
+        // One call for all, so that its code is inlined once: the second round is for lanes whose group got no block.
+        for (;;) {
+            const bool shares = mine.group != 0;
+            const std::uint64_t asked = shares ? mine.asked() : bytes + header_bytes;
+            auto* const block = static_cast<header*>(heap_.malloc(asked));
+            void* const p = shares ? take_part(mine, block) : begin_alone(block);
+            if (p != nullptr || !shares) {
+                return p;
+            }
+            mine.group = 0;
         }
-        auto* const block = static_cast<header*>(heap_.malloc(asked));
-        if (shares) {
-            return take_part(mine, block, bytes);
-        }
-        return block == nullptr ? nullptr : begin_alone(block);
     }
 
     /// Frees what `malloc` returned; does nothing for null. Any thread of any kernel, in any divergence. It never
@@ -78,7 +80,7 @@ public:
             return;
         }
         header* block = static_cast<header*>(p) - 1;
-        const std::uint32_t offset = block->offset.get();
+        const std::uint64_t offset = block->offset.get();
         bool last = offset == not_shared;
         const simt::lane_mask shared = simt::ballot(simt::converge(), !last);
         if (!last) {
@@ -94,21 +96,26 @@ public:
 private:
     static constexpr std::uint32_t header_bytes = 16;
     static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 47;  ///< so that no sum wraps
-    static constexpr std::uint32_t not_shared = ~std::uint32_t{0};
+    static constexpr std::uint64_t not_shared = ~std::uint64_t{0};
 
-    /// Before each lane's memory. The thread that frees it reads what the one wrote that allocated it; a program orders
-    /// the two.
+    /// Before each lane's memory. The thread that frees it reads what the thread wrote that allocated it; a program
+    /// orders the two.
     struct alignas(header_bytes) header {
-        simt::plain<std::uint32_t> offset;       ///< headers from the first one of the block to here, or `not_shared`
-        simt::device_word<std::uint32_t> count;  ///< of the first one of a shared block: parts that are in use
+        simt::plain<std::uint64_t> offset;       ///< headers from the first one of the block to here, or `not_shared`
+        simt::device_word<std::uint64_t> count;  ///< of the first one of a shared block: parts that are in use
     };
     static_assert(sizeof(header) == header_bytes);
 
     /// The part of a lane in a shared block.
     struct part {
         simt::lane_mask group = 0;  ///< the lanes that share the block, at least two; 0: the lane asks alone
-        std::uint32_t offset = 0;   ///< of its header, in units of 16 B
-        std::uint32_t all = 0;      ///< bytes of the block
+        std::uint32_t units = 0;    ///< of 16 B: of the leader, whose part is the first one, those of the block; of
+                                    ///< others those before their part
+
+        /// Return the bytes that the lane asks the heap for, and the number of headers from the block's to its own.
+        [[nodiscard]] ORCHARD_INLINE std::uint32_t asked() const { return leads() ? units * header_bytes : 0; }
+        [[nodiscard]] ORCHARD_INLINE std::uint32_t offset() const { return leads() ? 0 : units; }
+        [[nodiscard]] ORCHARD_INLINE bool leads() const { return device::is_leader(group); }
     };
 
     /// Returns the calling lane's part. All lanes of `same` call it, converged; they ask one heap.
@@ -121,37 +128,31 @@ private:
         // The ends grow from lane to lane, so that the lanes that fit are the first ones, and the block ends where the
         // part of the last of them ends. Two of the largest parts fit.
         const simt::lane_mask group = simt::ballot(same, small && end <= MostShared / header_bytes);
-        const std::uint32_t all = simt::shuffle(same, end, group != 0 ? simt::highest_bit(group) : simt::leader_of(same));
+        const std::uint32_t all =
+            simt::shuffle(same, end, group != 0 ? simt::highest_bit(group) : simt::leader_of(same));
         const bool shares = (group & (group - 1)) != 0 && (group >> simt::lane_id() & 1) != 0;
-        return shares ? part{group, before, all * header_bytes} : part{};
+        return shares ? part{group, device::is_leader(group) ? all : before} : part{};
     }
 
-    /// Returns the calling lane's memory in a shared block, or alone if there is no block. All lanes of the part's group
+    /// Returns the calling lane's memory in a shared block, or null if there is no block. All lanes of the part's group
     /// call it, converged; the leader passes the block, or null.
-    ORCHARD_INLINE void* take_part(const part& mine, header* block, std::uint64_t bytes) const {
-        if (device::is_leader(mine.group) && block != nullptr) {
+    ORCHARD_INLINE static void* take_part(const part& mine, header* block) {
+        if (mine.leads() && block != nullptr) {
             // Relaxed: `sync` orders it before the lanes' frees, and before those of threads that they order.
-            block->count.template store<simt::order::relaxed>(static_cast<std::uint32_t>(simt::popcount(mine.group)));
+            block->count.template store<simt::order::relaxed>(static_cast<std::uint64_t>(simt::popcount(mine.group)));
         }
         const std::uint64_t address = device::from_leader(mine.group, reinterpret_cast<std::uint64_t>(block));
         simt::sync(mine.group);
-        if (address == 0) {
-            return malloc_alone(bytes);
-        }
-        header* const own = reinterpret_cast<header*>(address) + mine.offset;
-        own->offset.set(mine.offset);
-        return own + 1;
+        return address == 0 ? nullptr : begin(reinterpret_cast<header*>(address) + mine.offset(), mine.offset());
     }
-
-    /// Returns the memory behind the header of a block that is not shared.
+    /// Returns the memory of a block that is not shared, or null if there is no block.
     ORCHARD_INLINE static void* begin_alone(header* block) {
-        block->offset.set(not_shared);
-        return block + 1;
+        return block == nullptr ? nullptr : begin(block, not_shared);
     }
-    /// Returns memory that is not shared, or null. A function of its own, since it is needed only if memory lacks.
-    [[nodiscard]] ORCHARD_NOINLINE void* malloc_alone(std::uint64_t bytes) const {
-        auto* const block = static_cast<header*>(heap_.malloc(bytes + header_bytes));
-        return block == nullptr ? nullptr : begin_alone(block);
+    /// Returns the memory behind a header, after it is set.
+    ORCHARD_INLINE static void* begin(header* own, std::uint64_t offset) {
+        own->offset.set(offset);
+        return own + 1;
     }
 
     /// Gives a lane's part of a shared block back, and returns whether this lane must free the block. All lanes of
@@ -166,7 +167,7 @@ private:
         if (!device::is_leader(peers)) {
             return false;
         }
-        const auto parts = static_cast<std::uint32_t>(simt::popcount(peers));
+        const auto parts = static_cast<std::uint64_t>(simt::popcount(peers));
         // Release: the use of these parts. Acquire: the use of all other parts, before the block is free.
         simt::mutation::weaken_next(simt::mutation::fault::area_count);
         return block->count.template fetch_sub<simt::order::acq_rel>(parts) == parts;
