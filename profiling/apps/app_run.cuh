@@ -207,7 +207,7 @@ private:
         }
         ++checks_;
     }
-    [[nodiscard]] const applications::block_log* log_of_run() const { return log_ ? log_->device() : nullptr; }
+    [[nodiscard]] const applications::page_log* log_of_run() const { return log_ ? log_->device() : nullptr; }
     /// Returns what counts accesses where memory moves by them.
     [[nodiscard]] applications::access_sampler sampler_of_run() const {
         return job_.moves ? applications::access_sampler{heap_.view().samples, heap_.view().base}

@@ -188,9 +188,8 @@ void declare(CLI::App& app, arguments& a) {
     // What runs twice with the same memory keeps it: no memory is given back between two runs.
     a.all.heap.decay = absl::ZeroDuration();
     // Before those of the heap, which has another --trace: the variable ORCHARD_TRACE alone sets it here.
-    app.add_option(
-           "--trace", a.trace,
-           "Record the VA blocks (2 MiB) that warps access in the first pass, for orchard uvm --trace; of one run")
+    app.add_option("--trace", a.trace,
+                   "Record the 64 KiB pages that warps access in the first pass, for orchard uvm --trace; of one run")
         ->type_name("FILE");
     add_to(app, a.all.heap);
     // These two are lists here.

@@ -14,8 +14,8 @@
 namespace orchard::apps {
 
 /// Returns the model's prediction of the recorded pass on an H200: all arrays are on the host before, and no move is
-/// asked for. The trace has one access for each VA block that a lane comes to; further accesses of the lane to that
-/// block cost nothing here.
+/// asked for. The trace has one access for each 64 KiB that a lane comes to; further accesses of the lane to them
+/// cost nothing here.
 /// @param trace  as `trace_log::result` has it, of all warps
 /// @param budget  bytes of the GPU's memory; unlimited from `bytes` on
 /// @param bytes  of all arrays

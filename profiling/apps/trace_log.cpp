@@ -16,15 +16,15 @@ namespace orchard::apps {
 
 namespace {
 
-using applications::block_log;
+using applications::page_log;
 using uvm_model::access;
 using uvm_model::access_kind;
 
 /// Returns the entry as an access whose address counts from `first`.
 access access_of(std::uint64_t entry, std::uint64_t first) {
-    return {(entry & block_log::address_mask) - first,
-            static_cast<std::uint8_t>(entry >> block_log::lane_shift & (max_lanes - 1)),
-            (entry & block_log::atomic_bit) != 0 ? access_kind::atomic : access_kind::read};
+    return {(entry & page_log::address_mask) - first,
+            static_cast<std::uint8_t>(entry >> page_log::lane_shift & (max_lanes - 1)),
+            (entry & page_log::atomic_bit) != 0 ? access_kind::atomic : access_kind::read};
 }
 
 /// Writes the entries of one warp as steps.
@@ -60,10 +60,10 @@ absl::StatusOr<trace_log> trace_log::create(const simt::executor& on, std::uint6
     }
     const std::uint64_t recorded = (warps + every - 1) / every;
     const std::uint64_t capacity = std::max<std::uint64_t>(most_bytes / sizeof(std::uint64_t) / recorded, 1);
-    auto log = device_array<block_log>::create(on, 1);
+    auto log = device_array<page_log>::create(on, 1);
     auto used = device_array<simt::device_word<std::uint32_t>>::create(on, recorded);
     auto entries = device_array<std::uint64_t>::create(on, recorded * capacity);
-    auto kept = device_array<std::uint32_t>::create(on, recorded * max_lanes * block_log::kept_words);
+    auto kept = device_array<std::uint32_t>::create(on, recorded * max_lanes * page_log::kept_words);
     absl::Status status = log.status();
     status.Update(used.status());
     status.Update(entries.status());
@@ -106,7 +106,7 @@ absl::StatusOr<trace_log::result> trace_log::read() const {
         found.lost += wanted - of_warp[w].size();
         status.Update(entries_.download(of_warp[w], w * view_.capacity));
         for (const std::uint64_t entry : of_warp[w]) {
-            const std::uint64_t block = (entry & block_log::address_mask) / segment_bytes * segment_bytes;
+            const std::uint64_t block = (entry & page_log::address_mask) / segment_bytes * segment_bytes;
             first = std::min(first, block);
             last = std::max(last, block);
         }

@@ -2,19 +2,19 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The host's side of a `block_log`: its memory, and the trace that is made of it, for the model of the driver's paging
+/// The host's side of a `page_log`: its memory, and the trace that is made of it, for the model of the driver's paging
 /// (docs/uvm_traces.md).
 ///
-/// A trace of real size has an access for each change of VA block, with the address at which the lane came there. A
-/// step has the entries of a warp up to the first lane that comes again. Plain elements count as read, whatever is done
-/// with them; shared words as atomic. Addresses count from the first block that was accessed.
+/// A trace of real size has an access for each change of big page (64 KiB), with the address at which the lane came
+/// there. A step has the entries of a warp up to the first lane that comes again. Plain elements count as read,
+/// whatever is done with them; shared words as atomic. Addresses count from the first block that was accessed.
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "profiling/uvm/applications/block_log.cuh"
+#include "profiling/uvm/applications/page_log.cuh"
 #include "runtime/heap/device_memory.hpp"
 
 namespace orchard::apps {
@@ -31,7 +31,7 @@ public:
                                             std::uint32_t every);
 
     /// Returns the log for kernels; its address does not change.
-    [[nodiscard]] const applications::block_log* device() const { return log_.data(); }
+    [[nodiscard]] const applications::page_log* device() const { return log_.data(); }
     /// Begins or ends the recording. No kernel runs. Errors: those of the copy.
     absl::Status set_active(bool is_active);
 
@@ -45,8 +45,8 @@ public:
     [[nodiscard]] absl::StatusOr<result> read() const;
 
 private:
-    applications::block_log view_;
-    device_array<applications::block_log> log_;
+    applications::page_log view_;
+    device_array<applications::page_log> log_;
     device_array<simt::device_word<std::uint32_t>> used_;
     device_array<std::uint64_t> entries_;
     device_array<std::uint32_t> kept_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// Traces of applications on real memory: accesses by VA block, of some warps, in the format of the model.
+/// Traces of applications on real memory: accesses by 64 KiB, of some warps, in the format of the model.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,13 +71,37 @@ TEST(AppTrace, HasTheBlocksThatWarpsAccess) {
         }
         for (const std::uint64_t accesses : of_lane) {
             EXPECT_GE(accesses, 2u);  // both grids
-            EXPECT_LE(accesses, 6u);  // each block once
+            EXPECT_LE(accesses, 6u);  // each page once
         }
         blocks.insert(of_warp.begin(), of_warp.end());
     }
     // Both grids of four warps, and what their neighbours have: at least half of the sixteen blocks.
     EXPECT_GE(blocks.size(), 8u);
     EXPECT_LE(blocks.size(), 32u);
+}
+
+/// A row of 256 KiB for each of 64 threads, one behind the other: the model must see all of it, not one access of each
+/// VA block.
+TEST(AppTrace, HasEachPageOfALongRow) {
+    heap h = heap_of_64_mib();
+    job j = of_stencil();
+    j.threads = 64;
+    j.trace_every = 1;
+    const auto found = run(h, "stencil", j);
+    EXPECT_EQ(found.recorded.lost, 0u);
+    auto t = uvm_model::trace::parse(found.recorded.trace);
+    ASSERT_TRUE(t.ok()) << t.status();
+    std::set<std::uint64_t> pages;
+    for (const auto& steps : all_of(*t->source())) {
+        for (const auto& step : steps) {
+            for (const auto& a : step) {
+                pages.insert(a.address / big_page_bytes);
+            }
+        }
+    }
+    // Both grids; a row more or less at the edges, which have no neighbour.
+    EXPECT_GE(pages.size() * big_page_bytes, j.bytes * 9 / 10);
+    EXPECT_LE(pages.size() * big_page_bytes, j.bytes * 11 / 10);
 }
 
 TEST(AppTrace, HasNothingOfFillingAndOfLaterPasses) {

@@ -11,7 +11,7 @@
 #include "device/simt/atomic.cuh"
 #include "device/simt/lane.cuh"
 #include "device/simt/launch.cuh"
-#include "profiling/uvm/applications/block_log.cuh"
+#include "profiling/uvm/applications/page_log.cuh"
 
 namespace orchard::applications {
 
@@ -82,11 +82,11 @@ struct parts {
     std::uint64_t per_thread = 0;              ///< elements of each part
     std::uint64_t reciprocal = 0;              ///< `reciprocal_of(per_thread)`
 
-    const block_log* log = nullptr;  ///< records accesses; null: none
+    const page_log* log = nullptr;  ///< records accesses; null: none
     access_sampler sampler;
 
     parts() = default;
-    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const block_log* into = nullptr,
+    ORCHARD_FN parts(const lane_array<T>* all, std::uint64_t each, const page_log* into = nullptr,
                      access_sampler samples = {})
         : of_thread{all}, per_thread{each}, reciprocal{reciprocal_of(each)}, log{into}, sampler{samples} {}
 
