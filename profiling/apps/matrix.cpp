@@ -120,35 +120,6 @@ void add_prediction(ordered_json& row, const outcome& found, const std::optional
     add_checks(row, found);
 }
 
-/// Returns the prediction for a run whose first pass was recorded; none if it failed, or if the record lacks accesses,
-/// which is then the run's error. Errors: those of `predict`.
-absl::StatusOr<std::optional<uvm_model::result>> prediction_of(outcome& found, std::uint64_t budget) {
-    if (found.error.ok() && found.recorded.lost != 0) {
-        found.error = absl::ResourceExhaustedError(absl::StrFormat(
-            "the record of a pass has no room for %d accesses; give fewer --threads, or smaller arrays by --bytes",
-            found.recorded.lost));
-    }
-    if (!found.error.ok()) {
-        return std::nullopt;
-    }
-    auto counts = predict(found.recorded.trace, budget, found.array_bytes);
-    return counts.ok() ? absl::StatusOr<std::optional<uvm_model::result>>(*std::move(counts)) : counts.status();
-}
-
-/// Returns a run whose first pass was recorded. Where the record had no room for all accesses, the run is repeated with
-/// the part of its work that has room, at most three times. Errors: those of `run_app`.
-absl::StatusOr<outcome> run_recorded(heap& h, const app& a, job j) {
-    constexpr int most_runs = 4;
-    constexpr double margin = 0.8;  // warps do not have the same number of accesses
-    auto found = run_app(h, a, j);
-    for (int run = 1; run < most_runs && found.ok() && found->error.ok() && found->recorded.lost != 0; ++run) {
-        const auto kept = static_cast<double>(found->recorded.accesses);
-        j.part = found->part * margin * kept / (kept + static_cast<double>(found->recorded.lost));
-        found = run_app(h, a, j);
-    }
-    return found;
-}
-
 /// The runs of one call.
 class runs {
 public:
@@ -204,9 +175,6 @@ private:
             }
             remove(row);  // the trace is wanted, and only a run makes one
         }
-        if (by_model) {
-            j.trace_every = 1;  // the model needs all warps
-        }
         // Sizes ascend, so that no managed heap is needed behind the first run that is not measured.
         if (!h || (by_model && h->configuration().backing == backing_option::managed)) {
             h.reset();
@@ -217,29 +185,37 @@ private:
             h.emplace(*std::move(made));
         }
         j.part = std::min(j.part, least_part(row));
-        auto found = by_model ? run_recorded(*h, a, j) : run_app(*h, a, j);
-        if (!found.ok()) {
-            return absl::Status(found.status().code(), absl::StrFormat("%s: %s", a.name, found.status().message()));
-        }
+        outcome found;
+        absl::Status status;
         if (by_model) {
-            const auto counts = prediction_of(*found, h->configuration().capacity);
-            if (!counts.ok()) {
-                return counts.status();
+            auto of_model = run_and_predict(*h, a, j, h->configuration().capacity);
+            status = of_model.status();
+            if (status.ok()) {
+                found = std::move(of_model->found);
+                add_prediction(row, found, of_model->counts);
             }
-            add_prediction(row, *found, *counts);
         } else {
-            add_outcome(row, h->executor().kind == simt::device_kind::cuda ? "hardware" : "emulated", *found);
+            auto measured = run_app(*h, a, j);
+            status = measured.status();
+            if (status.ok()) {
+                found = *std::move(measured);
+                add_outcome(row, h->executor().kind == simt::device_kind::cuda ? "hardware" : "emulated", found);
+            }
         }
-        if (j.trace_every != 0) {
-            row["trace_accesses"] = found->recorded.accesses;
-            row["trace_lost"] = found->recorded.lost;
+        if (!status.ok()) {
+            return absl::Status(status.code(), absl::StrFormat("%s: %s", a.name, status.message()));
         }
-        if (absl::Status status = matrix_.done ? matrix_.done(*found) : absl::OkStatus(); !status.ok()) {
+        if (by_model || j.trace_every != 0) {
+            row["trace_accesses"] = found.recorded.accesses;
+            row["trace_lost"] = found.recorded.lost;
+        }
+        status = matrix_.done ? matrix_.done(found) : absl::OkStatus();
+        if (!status.ok()) {
             return status;
         }
         ++done_;
-        if (!found->error.ok()) {
-            first_failure_ = failed_ == 0 ? absl::StrFormat("%s: %s", a.name, found->error.message()) : first_failure_;
+        if (!found.error.ok()) {
+            first_failure_ = failed_ == 0 ? absl::StrFormat("%s: %s", a.name, found.error.message()) : first_failure_;
             ++failed_;
         }
         rows_.push_back(std::move(row));

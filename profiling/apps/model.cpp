@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "absl/strings/str_format.h"
 #include "uvm/geometry/geometry.hpp"
 #include "uvm/model/calibration.hpp"
 #include "uvm/model/paging_model.hpp"
@@ -33,6 +35,33 @@ absl::StatusOr<uvm_model::result> predict(const std::string& trace, std::uint64_
         return s;
     }
     return model->run(*recorded->source());
+}
+
+absl::StatusOr<predicted> run_and_predict(heap& h, const app& a, job j, std::uint64_t budget) {
+    constexpr int most_runs = 4;
+    constexpr double margin = 0.8;  // warps do not have the same number of accesses
+    j.passes = 1;
+    j.moves = false;
+    j.trace_every = 1;
+    auto found = run_app(h, a, j);
+    for (int run = 1; run < most_runs && found.ok() && found->error.ok() && found->recorded.lost != 0; ++run) {
+        const auto kept = static_cast<double>(found->recorded.accesses);
+        j.part = found->part * margin * kept / (kept + static_cast<double>(found->recorded.lost));
+        found = run_app(h, a, j);
+    }
+    if (!found.ok()) {
+        return found.status();
+    }
+    if (found->error.ok() && found->recorded.lost != 0) {
+        found->error = absl::ResourceExhaustedError(absl::StrFormat(
+            "the record of a pass has no room for %d accesses; give fewer --threads, or smaller arrays by --bytes",
+            found->recorded.lost));
+    }
+    if (!found->error.ok()) {
+        return predicted{*std::move(found), std::nullopt};
+    }
+    auto counts = predict(found->recorded.trace, budget, found->array_bytes);
+    return counts.ok() ? absl::StatusOr<predicted>(predicted{*std::move(found), *counts}) : counts.status();
 }
 
 }  // namespace orchard::apps

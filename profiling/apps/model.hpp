@@ -6,9 +6,11 @@
 /// may not be measured, since they are larger than `managed_limit`.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "profiling/apps/app.hpp"
 #include "uvm/model/result.hpp"
 
 namespace orchard::apps {
@@ -21,5 +23,16 @@ namespace orchard::apps {
 /// @param bytes  of all arrays
 /// Errors: those of `uvm_model::trace` and of the model.
 absl::StatusOr<uvm_model::result> predict(const std::string& trace, std::uint64_t budget, std::uint64_t bytes);
+
+/// A run whose first pass was recorded, and what the model predicts of that pass; none where the run failed.
+struct predicted {
+    outcome found;
+    std::optional<uvm_model::result> counts;
+};
+/// Returns the prediction for the first pass of an application on a GPU of `budget` bytes. The pass runs in `h`, and
+/// all of its warps are recorded. Where the record has no room for all accesses, the run is repeated with the part of
+/// its work that has, at most three times; if none has, that is the run's error. Errors: those of `run_app` and
+/// `predict`.
+absl::StatusOr<predicted> run_and_predict(heap& h, const app& a, job j, std::uint64_t budget);
 
 }  // namespace orchard::apps

@@ -214,15 +214,14 @@ absl::StatusOr<ordered_json> run_iterations(const settings& s) {
                           plan{"half kept for ten", true, false, threads, others, iterations},
                           plan{"others live", false, true, threads, others, iterations},
                           plan{"all freed, 2 to 4 KB", false, false, threads, others, iterations, 2 << 10, 4 << 10}}) {
-        auto linear = measure(*h, linear_blocks{}, p);
-        auto interleaved = measure(*h, array_blocks{layout::interleaved(smallest_tile)}, p);
-        absl::Status status = linear.status();
-        status.Update(interleaved.status());
-        if (!status.ok()) {
-            return status;
+        for (auto& row :
+             {measure(*h, linear_blocks{}, p), measure(*h, array_blocks{layout::interleaved(smallest_tile)}, p),
+              measure(*h, array_blocks{layout::interleaved(largest_tile)}, p)}) {
+            if (!row.ok()) {
+                return row.status();
+            }
+            rows.push_back(*row);
         }
-        rows.push_back(*std::move(linear));
-        rows.push_back(*std::move(interleaved));
     }
     return rows;
 }

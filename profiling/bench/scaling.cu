@@ -65,15 +65,16 @@ absl::StatusOr<ordered_json> run_scaling(const settings& s) {
     // One heap for all rows: each one finds the memory that the rows before it have freed.
     for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{8} << 10}) {
         for (std::uint64_t threads = 128; threads <= most; threads *= 2) {
-            auto linear = measure(*h, linear_blocks{}, bytes, threads, s.repeats);
-            auto interleaved = measure(*h, array_blocks{layout::interleaved(smallest_tile)}, bytes, threads, s.repeats);
-            absl::Status status = linear.status();
-            status.Update(interleaved.status());
-            if (!status.ok()) {
-                return status;
+            const auto arrays = [&](tile t) {
+                return measure(*h, array_blocks{layout::interleaved(t)}, bytes, threads, s.repeats);
+            };
+            for (auto& row : {measure(*h, linear_blocks{}, bytes, threads, s.repeats), arrays(smallest_tile),
+                              arrays(largest_tile)}) {
+                if (!row.ok()) {
+                    return row.status();
+                }
+                rows.push_back(*row);
             }
-            rows.push_back(*std::move(linear));
-            rows.push_back(*std::move(interleaved));
         }
     }
     return rows;

@@ -57,11 +57,17 @@ row row_of(const plan& p, const row_subject& of, const measurement& m);
 /// heap.
 absl::StatusOr<row> measure(heap& in, const plan& p, const row_subject& of);
 
+/// Returns the run of an application that a row is about.
+apps::job job_of(const plan& p, const row_subject& of);
 /// The same for an application, by `apps::run_app`.
 absl::StatusOr<row> measure_application(heap& in, const plan& p, const row_subject& of);
 
-/// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads, times 16, as the
-/// driver services faults one after the other. Errors: those of the model.
+/// Returns the model's prediction of the first pass over managed memory: for 1/16 of the threads of a pattern, times
+/// 16, as the driver services faults one after the other; of graph-walk for fewer, where the graph would have too many
+/// edges. Errors: those of the model.
 absl::StatusOr<row> model_row(const plan& p, const row_subject& of);
+/// The same for an application: of the pass that is recorded in `in`, or of the part of it that the record has room
+/// for. Errors: those of `apps::run_and_predict`.
+absl::StatusOr<row> model_row_of_application(heap& in, const plan& p, const row_subject& of);
 
 }  // namespace orchard::oversubscribe

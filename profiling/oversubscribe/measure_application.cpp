@@ -9,7 +9,7 @@
 
 namespace orchard::oversubscribe {
 
-absl::StatusOr<row> measure_application(heap& in, const plan& p, const row_subject& of) {
+apps::job job_of(const plan& p, const row_subject& of) {
     apps::job j;
     j.threads = p.threads;
     j.bytes = of.bytes;
@@ -17,7 +17,11 @@ absl::StatusOr<row> measure_application(heap& in, const plan& p, const row_subje
     j.passes = p.passes;
     j.limit_s = p.kernel_seconds;
     j.moves = of.by == way::move;
-    const auto found = apps::run_app(in, *of.application, j);
+    return j;
+}
+
+absl::StatusOr<row> measure_application(heap& in, const plan& p, const row_subject& of) {
+    const auto found = apps::run_app(in, *of.application, job_of(p, of));
     if (!found.ok()) {
         return found.status();
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "profiling/apps/model.hpp"
 #include "profiling/oversubscribe/measure.hpp"
 #include "profiling/uvm/study.hpp"
 #include "uvm/geometry/layout_text.hpp"
@@ -44,14 +45,22 @@ uvm_study::study study_of_pattern(const plan& p, const row_subject& of, double* 
     return s;
 }
 
-/// The same of an application; the factor is known when its bytes are.
-uvm_study::study study_of_application(const row_subject& of) {
-    uvm_study::study s;
-    s.patterns = {std::string(of.application->name)};
-    s.layouts = {uvm_study::arrangement{of.how}};
-    s.threads = 256;
-    s.capacities = {of.data <= 1 ? uvm_study::capacity{} : uvm_study::capacity{1 / of.data, {}}};
-    return s;
+/// Returns the row of what the model predicts.
+/// @param factor  what the figures stand for
+row row_of_model(const plan& p, const row_subject& of, const uvm_model::result& counts, double factor) {
+    const auto bytes = [&](std::uint64_t pages) {
+        return static_cast<std::uint64_t>(static_cast<double>(pages * os_page_bytes) * factor);
+    };
+    row r = axes_of(of);
+    r["by"] = "model";
+    r["bytes"] = of.bytes;
+    r["device_budget"] = p.heap.capacity;
+    r["passes"] = 1;
+    r["model_scale"] = factor;
+    r["kernel_first_ms"] = counts.seconds * 1e3 * factor;
+    r["moved_to_device_bytes"] = bytes(counts.demand_pages + counts.prefetched_pages);
+    r["moved_to_host_bytes"] = bytes(counts.written_back_pages);
+    return r;
 }
 
 }  // namespace
@@ -75,7 +84,7 @@ row_shape shape_of(const plan& p, const row_subject& of) {
 
 absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
     double factor = 0;
-    uvm_study::study s = of.application != nullptr ? study_of_application(of) : study_of_pattern(p, of, &factor);
+    uvm_study::study s = study_of_pattern(p, of, &factor);
     const auto machine = uvm_model::parse_calibration("h200");
     if (!machine.ok()) {
         return machine.status();
@@ -85,21 +94,21 @@ absl::StatusOr<row> model_row(const plan& p, const row_subject& of) {
     if (!cells.ok()) {
         return cells.status();
     }
-    const uvm_model::result& counts = cells->front().counts;
-    if (of.application != nullptr) {
-        factor = static_cast<double>(of.bytes) / static_cast<double>(cells->front().bytes);
+    return row_of_model(p, of, cells->front().counts, factor);
+}
+
+absl::StatusOr<row> model_row_of_application(heap& in, const plan& p, const row_subject& of) {
+    const auto made = apps::run_and_predict(in, *of.application, job_of(p, of), p.heap.capacity);
+    if (!made.ok()) {
+        return made.status();
     }
-    row r = axes_of(of);
-    r["by"] = "model";
-    r["bytes"] = of.bytes;
-    r["device_budget"] = p.heap.capacity;
-    r["passes"] = 1;
-    r["model_scale"] = factor;
-    r["kernel_first_ms"] = counts.seconds * 1e3 * factor;
-    r["moved_to_device_bytes"] = static_cast<std::uint64_t>(
-        static_cast<double>((counts.demand_pages + counts.prefetched_pages) * os_page_bytes) * factor);
-    r["moved_to_host_bytes"] =
-        static_cast<std::uint64_t>(static_cast<double>(counts.written_back_pages * os_page_bytes) * factor);
+    row r = made->counts ? row_of_model(p, of, *made->counts, 1) : axes_of(of);
+    r["part"] = made->found.part;
+    r["checked"] = made->found.checked;
+    r["wrong"] = made->found.wrong;
+    if (!made->found.error.ok()) {
+        r["error"] = std::string(made->found.error.message());
+    }
     return r;
 }
 

@@ -5,7 +5,7 @@
 ///
 ///     run
 ///       subjects_of       what the rows are about
-///       make_row          measure in the heap of the way, or model_row
+///       make_row          measure in the heap of the way, or model_row; of an application model_row_of_application
 
 #include "profiling/oversubscribe/runs.hpp"
 
@@ -105,14 +105,16 @@ std::vector<row_subject> subjects_of(const plan& p) {
 
 /// Returns one row.
 absl::StatusOr<row> make_row(heaps& all, const plan& p, const row_subject& of) {
-    if (of.by == way::managed && !p.measures_managed) {
+    const bool by_model = of.by == way::managed && !p.measures_managed;
+    if (by_model && of.application == nullptr) {
         return model_row(p, of);
     }
     std::optional<bench::watchdog> dog;
-    if (of.by == way::managed) {
+    if (of.by == way::managed && !by_model) {
         dog.emplace(p.managed_patience, p.stuck);
     }
-    const auto in = all.of(of.by, of.bytes);
+    // For the model, an application is recorded where its memory stays.
+    const auto in = all.of(by_model ? way::stay : of.by, of.bytes);
     if (!in.ok()) {
         return in.status();
     }
@@ -123,6 +125,9 @@ absl::StatusOr<row> make_row(heaps& all, const plan& p, const row_subject& of) {
         if (absl::Status s = (*in)->trim(); !s.ok()) {
             return s;
         }
+    }
+    if (by_model) {
+        return model_row_of_application(**in, p, of);
     }
     return of.application != nullptr ? measure_application(**in, p, of) : measure(**in, p, of);
 }

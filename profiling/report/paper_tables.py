@@ -183,8 +183,11 @@ def figure_10a_h200(data):
                   "recycled", "free"], lines)
 
 
+LAYOUT_NAMES = {"linear": "linear", "interleaved:4": "4 B tiles", "interleaved:64K": "64 KiB tiles"}
+
+
 def figure_10b_h200(data):
-    lines = [[row["layout"].replace("interleaved:4", "arrays of a warp"), row["mode"]] +
+    lines = [[LAYOUT_NAMES[row["layout"]], row["mode"]] +
              [f"{row[key]:,.0f}" for key in ("iteration_first_us", "iteration_third_us", "iteration_tenth_us",
                                              "iteration_settled_us")] for row in data["h200_iterations"]]
     return table(["layout", "what is kept", "first, us", "3rd", "10th", "settled"], lines)
@@ -195,11 +198,12 @@ def figure_11_h200(data):
     for threads in sorted({row["threads"] for row in data["h200_scaling"]}):
         line = [f"{threads:,}"]
         for size in (1024, 8192):
-            for layout in ("linear", "interleaved:4"):
+            for layout in LAYOUT_NAMES:
                 row = one(data["h200_scaling"], threads=threads, bytes=size, layout=layout)
                 line += [f"{row['allocate_us']:,.1f}"]
         lines.append(line)
-    return table(["threads", "1 KB, linear, us", "arrays of a warp", "8 KB, linear, us", "arrays of a warp"], lines)
+    return table(["threads", "1 KB, linear, us", "4 B tiles", "64 KiB tiles", "8 KB, linear, us", "4 B tiles",
+                  "64 KiB tiles"], lines)
 
 
 def figure_13_order(data):

@@ -63,7 +63,8 @@ TEST(bench_sizes, iterations_and_scaling_in_managed_memory) {
 
 TEST(bench_iterations, in_every_mode) {
     const ordered_json rows = rows_without_fault("iterations");
-    EXPECT_EQ(rows.size(), 4u * 2);
+    EXPECT_EQ(rows.size(), 4u * 3);  // linear, tiles of 4 B and of 64 KiB
+    EXPECT_EQ(values_of(rows, "layout").size(), 3u);
     EXPECT_EQ(values_of(rows, "mode").size(), 4u);
     for (const auto& row : rows) {
         EXPECT_GT(row["first_us"], 0) << row;
@@ -74,7 +75,8 @@ TEST(bench_iterations, in_every_mode) {
 
 TEST(bench_scaling, both_sizes_up_to_the_most_threads) {
     const ordered_json rows = rows_without_fault("scaling");
-    EXPECT_EQ(rows.size(), 2u * 2 * 4);  // 128, 256, 512, 1,024 threads
+    EXPECT_EQ(rows.size(), 2u * 3 * 4);  // 128, 256, 512, 1,024 threads
+    EXPECT_EQ(values_of(rows, "layout").size(), 3u);
     EXPECT_THAT(values_of(rows, "bytes"), ElementsAre("1024", "8192"));
 }
 
