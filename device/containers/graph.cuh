@@ -28,9 +28,10 @@ enum class edge_result : std::uint32_t {
 /// Any threads of any kernels may add and remove edges at the same time, in any divergence, beside readers of
 /// snapshots. What reads the graph itself (`graph_view`) runs while no thread changes it: in another kernel on the same
 /// stream, or on a snapshot.
-template <class Property = no_property>
+/// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
+template <class Property = no_property, class Heap = heap_ref>
 class graph_ref : public graph_view<Property> {
-    using rows = device::graph_rows<Property>;
+    using rows = device::graph_rows<Property, Heap>;
     using layout = device::graph_layout<Property>;
 
 public:
@@ -38,7 +39,7 @@ public:
     static constexpr std::uint32_t max_vertex = 0xfffffffeu;
 
     graph_ref() = default;
-    ORCHARD_FN graph_ref(const heap_ref& heap, device::graph_state* state)
+    ORCHARD_FN graph_ref(const Heap& heap, device::graph_state* state)
         : graph_view<Property>(&state->table), rows_{heap, state} {}
 
     /// Adds the edge from `u` to `v`, with a property. If the edge is there already it keeps its property. `u`, `v` <=

@@ -85,13 +85,14 @@ struct graph_move {
 };
 
 /// The rows of a graph, as calls change them. Trivially copyable.
-template <class Property>
+/// @tparam Heap  the view of the memory that rows lie in: `memory_of_tables`
+template <class Property, class Heap = heap_ref>
 class graph_rows {
 public:
     using layout = graph_layout<Property>;
 
     graph_rows() = default;
-    ORCHARD_FN graph_rows(const heap_ref& heap, graph_state* state) : heap_{heap}, state_{state} {}
+    ORCHARD_FN graph_rows(const Heap& heap, graph_state* state) : heap_{heap}, state_{state} {}
 
     /// A row as it is.
     struct row {
@@ -297,7 +298,7 @@ public:
         }
     }
 
-    [[nodiscard]] ORCHARD_INLINE const heap_ref& heap() const { return heap_; }
+    [[nodiscard]] ORCHARD_INLINE const Heap& heap() const { return heap_; }
     [[nodiscard]] ORCHARD_INLINE graph_state& state() const { return *state_; }
 
 private:
@@ -474,13 +475,17 @@ public:
     }
 
 private:
-    /// Returns the heap's first address. Notes have distances from it: halves of addresses would make the runs of a
-    /// simulation differ.
+    /// Returns the heap's first address; 0 of another allocator. Notes have distances from it: halves of addresses
+    /// would make the runs of a simulation differ.
     [[nodiscard]] ORCHARD_INLINE std::uint64_t base() const {
-        return reinterpret_cast<std::uint64_t>(heap_.view().base);
+        if constexpr (std::is_same_v<Heap, heap_ref>) {
+            return reinterpret_cast<std::uint64_t>(heap_.view().base);
+        } else {
+            return 0;
+        }
     }
 
-    heap_ref heap_;
+    Heap heap_;
     graph_state* state_ = nullptr;
 };
 

@@ -113,6 +113,20 @@ struct graph_layout {
     }
 };
 
+/// Returns the memory of a graph's table: the heap of its rows, or `heap.tables()` if the type has such a function.
+///
+/// `Heap` is `heap_ref`, or a view with `malloc(bytes)` and `free(p)`, which serve any threads in any divergence;
+/// blocks are aligned to 16 B, and null is a shortage. `tables()` returns such a view, too, for memory that has no
+/// blocks of `graph_table::bytes_of_segment`.
+template <class Heap>
+[[nodiscard]] ORCHARD_INLINE decltype(auto) memory_of_tables(const Heap& heap) {
+    if constexpr (requires { heap.tables(); }) {
+        return heap.tables();
+    } else {
+        return (heap);
+    }
+}
+
 /// The table of a graph's vertices; all zero is an empty one.
 struct graph_table {
     static constexpr std::uint32_t log_segment = 12;                         ///< vertices of a segment
@@ -163,7 +177,8 @@ struct graph_table {
 
     /// Returns the record of vertex `u`, whose segment is made if it is not there; null if the heap has no memory. Any
     /// thread, by itself. Cost: two loads; to make a segment, `malloc` and 8,192 stores.
-    [[nodiscard]] ORCHARD_FN graph_vertex* make(const heap_ref& heap, std::uint32_t u) {
+    template <class Heap>
+    [[nodiscard]] ORCHARD_FN graph_vertex* make(const Heap& heap, std::uint32_t u) {
         const std::uint32_t s = u >> log_segment;
         graph_vertex* const found = acquire(u);
         if (found != nullptr) {
@@ -193,11 +208,11 @@ private:
     }
     /// Makes `at` the address of a block of `count` zero objects, unless it is one already. Returns false without
     /// memory. A thread that finds another one at work waits for it, and shares its failure.
-    template <class T>
-    ORCHARD_FN static bool make_block(const heap_ref& heap, word& at, std::uint32_t count) {
+    template <class T, class Heap>
+    ORCHARD_FN static bool make_block(const Heap& heap, word& at, std::uint32_t count) {
         std::uint64_t found = at.load<simt::order::acquire>();
         if (found == none && at.compare_exchange<simt::order::acquire>(found, in_making)) {
-            auto* const p = static_cast<T*>(heap.malloc(std::uint64_t{count} * sizeof(T)));
+            auto* const p = static_cast<T*>(memory_of_tables(heap).malloc(std::uint64_t{count} * sizeof(T)));
             for (std::uint32_t i = 0; p != nullptr && i < count; ++i) {
                 clear(p[i]);
             }
@@ -217,7 +232,7 @@ private:
 /// the heap are one or the other in turn, and a simulation knows each word by its size.
 struct graph_retired_run {
     /// `next`: its distance from the heap's base, and 16; 0 if there is none. `run`: less the base / 16. `snapshot`:
-    /// the last one that has the run.
+    /// the last one that has the run. The base of another allocator is 0.
     enum field : int { next, run, snapshot };
     simt::plain<std::uint32_t> words[6];
 

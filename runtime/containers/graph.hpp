@@ -79,10 +79,10 @@ struct graph_statistics {
 /// A graph at a moment, for kernels that read while others change the graph. Closed by its destructor, or by moving
 /// another one here; no kernel may read it any more then. Move-only. Each vertex's edges are those of one moment while
 /// `graph::snapshot` ran: all of the same one if no kernel changed the graph meanwhile.
-template <class Property = no_property>
+template <class Property = no_property, class Heap = heap_ref>
 class graph_snapshot {
 public:
-    graph_snapshot(std::shared_ptr<detail::graph_core> core, std::uint32_t slot)
+    graph_snapshot(std::shared_ptr<detail::graph_core<Heap>> core, std::uint32_t slot)
         : core_{std::move(core)}, slot_{slot} {}
     graph_snapshot(graph_snapshot&& other) noexcept : core_{std::move(other.core_)}, slot_{other.slot_} {}
     graph_snapshot& operator=(graph_snapshot&& other) noexcept {
@@ -99,7 +99,7 @@ public:
     [[nodiscard]] graph_view<Property> ref() const { return graph_view<Property>(&core_->state()->snapshots[slot_]); }
 
 private:
-    std::shared_ptr<detail::graph_core> core_;
+    std::shared_ptr<detail::graph_core<Heap>> core_;
     std::uint32_t slot_;
 };
 
@@ -119,7 +119,8 @@ private:
 ///
 /// Errors of all functions: those of a launch and of `device_array`. A shortage of the heap's memory is no error of a
 /// batch: `batch_result::left` counts the edges that found none.
-template <class Property = no_property>
+/// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
+template <class Property = no_property, class Heap = heap_ref>
 class graph {
     static constexpr bool has_property = device::graph_layout<Property>::has_property;
 
@@ -127,13 +128,15 @@ public:
     using property_type = Property;
 
     /// Returns an empty graph, which holds no memory of the heap yet. Cost on CUDA: a `cudaMalloc` of 4 KiB.
-    static absl::StatusOr<graph> create(const orchard::heap& heap) {
-        auto core = detail::graph_core::create(heap);
+    static absl::StatusOr<graph> create(const orchard::heap& heap) { return create(heap.executor(), heap.ref()); }
+    /// The same in the memory of another allocator, which must outlive the graph; `on` is where its kernels run.
+    static absl::StatusOr<graph> create(const simt::executor& on, const Heap& heap) {
+        auto core = detail::graph_core<Heap>::create(on, heap);
         return core.ok() ? absl::StatusOr<graph>(graph(*std::move(core))) : core.status();
     }
 
     /// Returns the view for kernels.
-    [[nodiscard]] graph_ref<Property> ref() const { return graph_ref<Property>(core_->heap_view, core_->state()); }
+    [[nodiscard]] graph_ref<Property, Heap> ref() const { return {core_->heap_view, core_->state()}; }
 
     /// Adds edges. An edge that is there already keeps its property; of edges that are twice in the batch, the first
     /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; nothing is changed then.
@@ -205,7 +208,7 @@ public:
         if (s.ok()) {
             s.Update(core_->run(
                 std::uint64_t{*all} * simt::warp_size,
-                detail::graph_remove_marked<Property>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
+                detail::graph_remove_marked<Property, Heap>{ref(), bitmap->data(), *all, scratch_.counts_memory()}));
         }
         rest_ = 0;
         const auto counts = s.ok() ? scratch_.counts() : absl::StatusOr<detail::graph_counts>(s);
@@ -226,10 +229,12 @@ public:
     /// Returns a snapshot. Kernels may change the graph meanwhile, by `graph_ref`. While it is open, a vertex's edges
     /// are copied once when they change. Errors: ResourceExhausted if the heap has no memory for 16 B a vertex, or 15
     /// snapshots are open. Cost: copies 16 B a vertex.
-    absl::StatusOr<graph_snapshot<Property>> snapshot() {
+    absl::StatusOr<graph_snapshot<Property, Heap>> snapshot() {
         const auto slot = core_->open();
-        return slot.ok() ? absl::StatusOr<graph_snapshot<Property>>(graph_snapshot<Property>(core_, *slot))
-                         : slot.status();
+        if (!slot.ok()) {
+            return slot.status();
+        }
+        return graph_snapshot<Property, Heap>(core_, *slot);
     }
 
     /// Returns one more than the greatest vertex that was named or reserved.
@@ -264,7 +269,7 @@ public:
     /// Returns the graph as compressed sparse rows; each row ascends. Cost: its memory, by `cudaMalloc`, and a copy.
     absl::StatusOr<csr_graph<Property>> to_csr() { return csr_of(ref()); }
     /// The same of a snapshot of this graph.
-    absl::StatusOr<csr_graph<Property>> to_csr(const graph_snapshot<Property>& of) { return csr_of(of.ref()); }
+    absl::StatusOr<csr_graph<Property>> to_csr(const graph_snapshot<Property, Heap>& of) { return csr_of(of.ref()); }
 
     /// Adds the edges of compressed sparse rows in device memory, in any order within a row, and makes `vertices`
     /// vertices known. Cost: as `insert`, in batches of 2^22; it ends after the first that finds no memory. Errors:
@@ -302,7 +307,7 @@ public:
     /// Moves rows together, so that `heap::trim` can return memory that rows have left behind: those that have grown or
     /// shrunk leave slabs of their former size with a few rows in them. What else lies in such a slab stays there.
     /// Nothing may use the graph meanwhile. Without memory some rows stay. Errors: FailedPrecondition while a snapshot
-    /// is open. Cost: reads the table of vertices twice, and copies the rows that move.
+    /// is open. Cost: reads the table of vertices twice, and copies the rows that move. Of graphs in a heap alone.
     absl::Status compact() {
         if (core_->has_snapshots()) {
             return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `compact`");
@@ -320,7 +325,7 @@ public:
     }
 
 private:
-    explicit graph(std::shared_ptr<detail::graph_core> core) : core_{std::move(core)} {}
+    explicit graph(std::shared_ptr<detail::graph_core<Heap>> core) : core_{std::move(core)} {}
 
     /// Returns the number of bits of `x`.
     static int bits_of(std::uint32_t x) { return x == 0 ? 1 : simt::highest_bit(x) + 1; }
@@ -374,16 +379,17 @@ private:
                                 detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b}));
         s.Update(s.ok() ? scratch_.sort(core_->on, b) : s);
         if (Insert) {
-            s.Update(core_->enqueue(b.count, detail::graph_segments<Property>{ref(), b}));
+            s.Update(core_->enqueue(b.count, detail::graph_segments<Property, Heap>{ref(), b}));
         }
-        s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert>{ref(), b}));
+        s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert, Heap>{ref(), b}));
         s.Update(s.ok() ? scratch_.sum(core_->on, b) : s);
         s.Update(core_->enqueue(b.count + 1, detail::graph_gather<has_property>{b}));
-        const detail::graph_merger<Property, Insert> merger{ref(), b, batch.properties};
-        s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert>{merger}));
+        using hubs = detail::graph_merge_hubs<Property, Insert, Heap>;
+        const detail::graph_merger<Property, Insert, Heap> merger{ref(), b, batch.properties};
+        s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert, Heap>{merger}));
         const bool cuda = core_->on.kind == simt::device_kind::cuda;
-        const simt::grid blocks{cuda ? detail::graph_merge_hubs<Property, Insert>::max_blocks : 4u, cuda ? 512u : 64u};
-        s.Update(to_status(simt::enqueue(core_->on, blocks, detail::graph_merge_hubs<Property, Insert>{merger})));
+        const simt::grid blocks{cuda ? hubs::max_blocks : 4u, cuda ? 512u : 64u};
+        s.Update(to_status(simt::enqueue(core_->on, blocks, hubs{merger})));
         return s;
     }
 
@@ -422,7 +428,7 @@ private:
         return s.ok() ? absl::StatusOr<csr_graph<Property>>(std::move(csr)) : s;
     }
 
-    std::shared_ptr<detail::graph_core> core_;
+    std::shared_ptr<detail::graph_core<Heap>> core_;
     detail::graph_scratch<Property> scratch_;
     detail::graph_batch last_{};  ///< the last batch, in the memory of `scratch_`
     std::uint64_t rest_ = 0;      ///< edges of the last batch that found no memory

@@ -148,9 +148,9 @@ struct graph_keys {
 
 /// Makes the segments of the table that the sources of a batch need, so that the kernels after it need not, and counts
 /// the vertices. A kernel of its own: with `malloc` in it, the search would run with a third of its warps.
-template <class Property>
+template <class Property, class Heap = heap_ref>
 struct graph_segments {
-    graph_ref<Property> graph;
+    graph_ref<Property, Heap> graph;
     graph_batch batch;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -172,9 +172,9 @@ struct graph_segments {
 };
 
 /// Finds the places of the keys in their rows.
-template <class Property, bool Insert>
+template <class Property, bool Insert, class Heap = heap_ref>
 struct graph_search {
-    graph_ref<Property> graph;
+    graph_ref<Property, Heap> graph;
     graph_batch batch;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
@@ -237,12 +237,12 @@ struct graph_gather {
 };
 
 /// What the merging kernels share.
-template <class Property, bool Insert>
+template <class Property, bool Insert, class Heap>
 struct graph_merger {
-    using rows = device::graph_rows<Property>;
+    using rows = device::graph_rows<Property, Heap>;
     using layout = device::graph_layout<Property>;
 
-    graph_ref<Property> graph;
+    graph_ref<Property, Heap> graph;
     graph_batch batch;
     const Property* properties;
 
@@ -311,9 +311,9 @@ struct graph_merger {
 
 /// Changes the rows but those of many edges, which it lists. A warp takes 32 rows at a time, whose lanes choose the
 /// runs together, and free the old ones together: the heap serves lanes that call at the same time by few atomics.
-template <class Property, bool Insert>
-struct graph_merge : graph_merger<Property, Insert> {
-    using base = graph_merger<Property, Insert>;
+template <class Property, bool Insert, class Heap = heap_ref>
+struct graph_merge : graph_merger<Property, Insert, Heap> {
+    using base = graph_merger<Property, Insert, Heap>;
     static constexpr int max_registers = 64;                                ///< twice as many warps as without
     static constexpr std::uint32_t short_moves = device::graph_tile::most;  ///< edges that a tile moves and adds
     static constexpr std::uint32_t hub_degree = 4096;  ///< of a row that a block changes, with its part
@@ -409,9 +409,9 @@ private:
 };
 
 /// Changes the rows that `graph_merge` has listed.
-template <class Property, bool Insert>
-struct graph_merge_hubs : graph_merger<Property, Insert> {
-    using base = graph_merger<Property, Insert>;
+template <class Property, bool Insert, class Heap = heap_ref>
+struct graph_merge_hubs : graph_merger<Property, Insert, Heap> {
+    using base = graph_merger<Property, Insert, Heap>;
     static constexpr int max_registers = 64;
     static constexpr std::uint32_t max_blocks = 264;  ///< two on each of 132 multiprocessors
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,16 +24,19 @@
 namespace orchard::detail {
 
 /// What a graph and its snapshots share. It frees all memory at its end.
+/// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
+template <class Heap>
 class graph_core {
 public:
-    static absl::StatusOr<std::shared_ptr<graph_core>> create(const heap& from) {
-        auto state = device_array<device::graph_state>::create(from.executor(), 1);
+    /// Returns the core of an empty graph, whose kernels run on `on`. Errors: those of `device_array`.
+    static absl::StatusOr<std::shared_ptr<graph_core>> create(const simt::executor& on, const Heap& heap) {
+        auto state = device_array<device::graph_state>::create(on, 1);
         if (!state.ok()) {
             return state.status();
         }
         auto core = std::make_shared<graph_core>();
-        core->on = from.executor();
-        core->heap_view = from.ref();
+        core->on = on;
+        core->heap_view = heap;
         core->state_memory = *std::move(state);
         return core;
     }
@@ -68,14 +72,14 @@ public:
     /// Frees the blocks of a table.
     absl::Status free_table(device::graph_table* table) const {
         constexpr std::uint64_t many = 1 << 16;
-        absl::Status s = run(many, graph_free_segments{heap_view, table});
-        return s.ok() ? run(1, graph_free_levels{heap_view, table}) : s;
+        absl::Status s = run(many, graph_free_segments<Heap>{heap_view, table});
+        return s.ok() ? run(1, graph_free_levels<Heap>{heap_view, table}) : s;
     }
     /// Frees everything but the tables of snapshots.
     absl::Status clear() const {
-        absl::Status s = run(device::graph_state::retired_lists, graph_free_retired{heap_view, state(), 0});
+        absl::Status s = run(device::graph_state::retired_lists, graph_free_retired<Heap>{heap_view, state(), 0});
         if (s.ok()) {
-            s.Update(run(~std::uint32_t{0}, graph_free_runs{heap_view, &state()->table}));
+            s.Update(run(~std::uint32_t{0}, graph_free_runs<Heap>{heap_view, &state()->table}));
         }
         return s.ok() ? free_table(&state()->table) : s;
     }
@@ -98,7 +102,8 @@ public:
         const std::uint32_t number = ++last_;
         open_.resize(std::max<std::size_t>(open_.size(), slot + 1));
         open_[slot] = number;
-        absl::Status s = run(1 << 16, graph_snapshot_segments{heap_view, state(), slot, oldest(), failures->data()});
+        absl::Status s =
+            run(1 << 16, graph_snapshot_segments<Heap>{heap_view, state(), slot, oldest(), failures->data()});
         std::vector<simt::device_word<std::uint64_t>> failed(1);
         if (s.ok()) {
             s.Update(failures->download(failed));
@@ -121,7 +126,8 @@ public:
     }
     absl::Status close(std::uint32_t slot) {
         open_[slot] = 0;
-        absl::Status s = run(device::graph_state::retired_lists, graph_free_retired{heap_view, state(), oldest()});
+        absl::Status s =
+            run(device::graph_state::retired_lists, graph_free_retired<Heap>{heap_view, state(), oldest()});
         return s.ok() ? free_table(&state()->snapshots[slot]) : s;
     }
     [[nodiscard]] bool has_snapshots() const { return oldest() != 0; }
@@ -129,6 +135,7 @@ public:
     /// Empties the slabs that the graph needs not, class by class: those in which its runs fill least.
     template <class Property>
     absl::Status compact() const {
+        static_assert(std::is_same_v<Heap, heap_ref>, "another allocator has no slabs");
         using word = simt::device_word<std::uint32_t>;
         const std::uint32_t segments = heap_view.view().segments;
         const simt::grid threads = shape(~std::uint32_t{0});
@@ -168,7 +175,7 @@ public:
     }
 
     simt::executor on{};
-    heap_ref heap_view;
+    Heap heap_view;
     device_array<device::graph_state> state_memory;
 
 private:

@@ -96,8 +96,9 @@ ORCHARD_FN void for_each_record(const device::graph_table& table, simt::thread_p
 }
 
 /// Frees all runs, in the segments of the table.
+template <class Heap = heap_ref>
 struct graph_free_runs {
-    heap_ref heap;
+    Heap heap;
     device::graph_table* table;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for_each_record(*table, at, [&](std::uint32_t, device::graph_vertex& r) {
@@ -110,27 +111,29 @@ struct graph_free_runs {
         });
     }
 };
+template <class Heap = heap_ref>
 struct graph_free_segments {
-    heap_ref heap;
+    Heap heap;
     device::graph_table* table;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for_each_segment(*table, at, [&](std::uint32_t, device::graph_table::word& w) {
             const std::uint64_t segment = w.load<simt::order::relaxed>();
             if (segment > device::graph_table::in_making) {
-                heap.free(reinterpret_cast<void*>(segment));
+                device::memory_of_tables(heap).free(reinterpret_cast<void*>(segment));
                 w.store<simt::order::relaxed>(device::graph_table::none);
             }
         });
     }
 };
+template <class Heap = heap_ref>
 struct graph_free_levels {
-    heap_ref heap;
+    Heap heap;
     device::graph_table* table;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         for (std::uint64_t k = at.global_thread(); k < device::graph_table::max_levels; k += at.threads()) {
             const std::uint64_t level = table->levels[k].load<simt::order::relaxed>();
             if (level > device::graph_table::in_making) {
-                heap.free(reinterpret_cast<void*>(level));
+                device::memory_of_tables(heap).free(reinterpret_cast<void*>(level));
             }
             table->levels[k].store<simt::order::relaxed>(device::graph_table::none);
         }
@@ -141,8 +144,9 @@ struct graph_free_levels {
 };
 
 /// Opens a snapshot: makes the segments of its table. `failures` counts those without memory.
+template <class Heap = heap_ref>
 struct graph_snapshot_segments {
-    heap_ref heap;
+    Heap heap;
     device::graph_state* state;
     std::uint32_t slot;
     std::uint32_t oldest;  ///< the number of the oldest open snapshot from now on
@@ -194,8 +198,9 @@ struct graph_snapshot_vertices {
     }
 };
 /// Closes a snapshot: frees the runs that no open snapshot has.
+template <class Heap = heap_ref>
 struct graph_free_retired {
-    heap_ref heap;
+    Heap heap;
     device::graph_state* state;
     std::uint32_t oldest;  ///< the oldest of those that stay open; 0 if none does
 
@@ -204,7 +209,7 @@ struct graph_free_retired {
             // Pairs with the acquire in `graph_rows::is_shared`: the snapshot's readers have ended.
             state->oldest.store<simt::order::release>(oldest);
         }
-        const device::graph_rows<no_property> rows(heap, state);
+        const device::graph_rows<no_property, Heap> rows(heap, state);
         for (std::uint64_t i = at.global_thread(); i < device::graph_state::retired_lists; i += at.threads()) {
             rows.free_retired(static_cast<std::uint32_t>(i), oldest);
         }
@@ -391,9 +396,9 @@ struct graph_mark {
     }
 };
 /// Removes all edges from and to the marked vertices; a warp a vertex.
-template <class Property>
+template <class Property, class Heap = heap_ref>
 struct graph_remove_marked {
-    graph_ref<Property> graph;
+    graph_ref<Property, Heap> graph;
     const simt::device_word<std::uint32_t>* bitmap;
     std::uint32_t vertices;
     graph_counts* counts;

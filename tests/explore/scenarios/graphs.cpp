@@ -58,7 +58,7 @@ public:
     void read_snapshot(std::uint32_t slot) {
         const std::uint32_t number = ++last_;
         open_[slot] = number;
-        detail::graph_snapshot_segments{heap.ref, state_, slot, oldest(), &failures_}(alone);
+        detail::graph_snapshot_segments<>{heap.ref, state_, slot, oldest(), &failures_}(alone);
         const graph_view<> view(&state_->snapshots[slot]);
         copy_records(slot, number);
         detail::graph_snapshot_vertices{state_, slot}(alone);
@@ -66,7 +66,7 @@ public:
         simt::pause(heap.s.pick(4) * 1'000);
         heap.s.check(read(view) == first, "a snapshot changed");
         open_[slot] = 0;
-        detail::graph_free_retired{heap.ref, state_, oldest()}(alone);
+        detail::graph_free_retired<>{heap.ref, state_, oldest()}(alone);
     }
 
     /// Checks the graph, in a kernel after all others.
@@ -86,7 +86,7 @@ public:
     /// Frees everything.
     bool clear() {
         heap.s.add_kernel({{1}}, [this](simt::thread_position) {
-            detail::graph_free_retired{heap.ref, state_, 0}(alone);
+            detail::graph_free_retired<>{heap.ref, state_, 0}(alone);
             for (const std::uint32_t u : graphs_sources) {
                 device::graph_vertex* const r = state_->table.acquire(u);
                 if (r != nullptr && r->run.get() != 0) {
@@ -204,8 +204,8 @@ void run_graph_tables(world& w) {
             const int found = r == nullptr ? 0 : static_cast<int>(r->lock.load<simt::order::relaxed>());
             heap.s.check(found == counted[i] || (found == 0 && counted[i] == 0), "a segment was made twice");
         }
-        detail::graph_free_segments{heap.ref, table}(alone);
-        detail::graph_free_levels{heap.ref, table}(alone);
+        detail::graph_free_segments<>{heap.ref, table}(alone);
+        detail::graph_free_levels<>{heap.ref, table}(alone);
     });
     if (w.s.run() && heap.settle({class_of(512), class_of(1024), class_of(graph_table::bytes_of_segment)})) {
         heap.check_counts();
