@@ -2,7 +2,7 @@
 # Copyright the Orchard authors.
 #
 # `orchard arena`, a program of its own: the kernels of all cases are compiled for each allocator, which nothing else
-# needs. It also has `walk` and `tree`, which take --allocator with the published ones there.
+# needs. It also has `walk`, `tree` and `graph`, which take --allocator with the published ones there.
 #   orchard_arena_objects  the command, the cases, Orchard's allocator and the floor; arena_tests has the same
 #   orchard_arena          the program, with the published allocators too (profiling/arena/published), and with those of
 #                          ORCHARD_ARENA_ADAPTERS
@@ -40,7 +40,8 @@ target_link_libraries(orchard_arena_objects PUBLIC orchard_cli)
 orchard_precompile(orchard_arena_objects <nlohmann/json.hpp> <runtime/heap/heap.hpp>)
 orchard_unite(orchard_arena_objects)
 
-orchard_sources(arena_applications examples/walk examples/trees examples/graph examples/report examples/published)
+orchard_sources(arena_applications examples/walk examples/trees examples/dynamic_graph examples/graph examples/report
+                examples/published)
 add_executable(orchard_arena EXCLUDE_FROM_ALL runtime/cli/main.cpp ${arena_published} ${arena_applications}
                              ${ORCHARD_ARENA_ADAPTERS})
 orchard_target(orchard_arena)

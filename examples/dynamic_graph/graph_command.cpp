@@ -81,8 +81,8 @@ std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges, bool wei
     return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * (weights ? 72 : 24) + 256 * mib);
 }
 
-std::vector<check> checks_of(const graph_result& r, graph_check by) {
-    const bool on_host = by == graph_check::host;
+std::vector<check> checks_of(const graph_result& r, const graph_arguments& a) {
+    const bool on_host = a.run.check == graph_check::host;
     std::vector<check> all{
         {"batches", r.wrong_counts == 0 && r.left == 0,
          absl::StrFormat("%d; %d took another number of edges than %s, %d directions found no memory", r.batches.size(),
@@ -102,7 +102,9 @@ std::vector<check> checks_of(const graph_result& r, graph_check by) {
                                              on_host ? "as on the host" : "by invariants")
                            : absl::StrFormat("%d of %d differ: %s", row.wrong, 2 * row.times, row.first_wrong)});
     }
-    all.push_back({"the heap is whole, and empty", r.is_valid, r.is_valid ? "after the graph's end" : r.fault});
+    if (a.allocator == own_allocator) {
+        all.push_back({"the heap is whole, and empty", r.is_valid, r.is_valid ? "after the graph's end" : r.fault});
+    }
     return all;
 }
 
@@ -156,11 +158,13 @@ absl::StatusOr<graph_input> input_of(graph_arguments& a) {
 }
 
 absl::StatusOr<graph_report> execute(graph_arguments& a) {
+    graph_in_allocator other;
     if (a.allocator != own_allocator) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "--allocator: a graph needs more of a heap than the malloc and free of '", a.allocator,
-            "' (docs/containers.md); `./orchard arena --full --only winter_11f,winter_11g --allocator NAME` builds and "
-            "changes lists of a graph in it"));
+        auto found = find_allocator<graph_in_allocator>(a.allocator);
+        if (!found.ok()) {
+            return found.status();
+        }
+        other = *std::move(found);
     }
     const auto which = chosen(a.analyses);
     if (!which.ok()) {
@@ -182,17 +186,24 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
     if (!a.capacity_given) {
         a.heap.capacity = capacity_for(input->vertices, input->most_edges, a.weights != weight_source::none);
     }
-    auto h = command_line::create_heap(a.heap);
-    if (!h.ok()) {
-        return h.status();
-    }
+    const std::vector<edge> edges = ordered(input->graph, a.order, a.run.seed);
     command_line::progress bar(!a.quiet);
-    auto result = run_graph(*h, input->vertices, ordered(input->graph, a.order, a.run.seed), a.run, bar);
+    absl::StatusOr<graph_result> result = graph_result();
+    if (a.allocator == own_allocator) {
+        auto h = command_line::create_heap(a.heap);
+        if (!h.ok()) {
+            return h.status();
+        }
+        result = run_graph(*h, input->vertices, edges, a.run, bar);
+    } else {
+        const simt::executor on{.kind = device->kind, .workers = static_cast<unsigned>(a.heap.emulated_workers)};
+        result = run_graph_in(other, on, a.heap.capacity, input->vertices, edges, a.run, bar);
+    }
     if (!result.ok()) {
         return result.status();
     }
     report.result = *std::move(result);
-    report.checks = checks_of(report.result, a.run.check);
+    report.checks = checks_of(report.result, a);
     return report;
 }
 
@@ -243,9 +254,9 @@ std::string to_text(const graph_arguments& a, const graph_report& r) {
     std::string text = absl::StrFormat(
         "graph    %s: %d vertices, %d edges in both directions\n"
         "device   %s (%s)\n"
-        "memory   %.2f B for a direction, %.2f in compressed sparse rows\n\n",
-        a.input, r.vertices, r.edges, orchard::name_of(r.device.kind), r.device.reason, r.result.bytes_per_edge,
-        r.result.csr_bytes_per_edge);
+        "memory   %s: %.2f B for a direction, %.2f in compressed sparse rows\n\n",
+        a.input, r.vertices, r.edges, orchard::name_of(r.device.kind), r.device.reason, a.allocator,
+        r.result.bytes_per_edge, r.result.csr_bytes_per_edge);
     absl::StrAppend(&text, batches_text(r.result), "\n", degrees_text(r.result), "\n");
     if (!r.result.analyses.empty()) {
         std::vector<std::vector<std::string>> lines{{"analysis", "graph us", "rows us", "ratio"}};
@@ -298,7 +309,9 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
             rows.back()["values"] = values_of(row);
         }
     }
+    const bool in_heap = a.allocator == own_allocator;
     ordered_json document{{"graph", a.input},
+                          {"allocator", a.allocator},
                           {"vertices", r.vertices},
                           {"edges", r.edges},
                           {"batch", a.run.batch},
@@ -310,7 +323,7 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                           {"degrees", r.result.degrees},
                           {"batches", std::move(batches)},
                           {"analyses", std::move(rows)},
-                          {"statistics", command_line::json_of(r.result.at_end)}};
+                          {"statistics", in_heap ? command_line::json_of(r.result.at_end) : ordered_json()}};
     if (r.result.second) {
         document["then"] = {
             {"graph", a.then}, {"added", r.result.second->added}, {"removed", r.result.second->removed}};
@@ -366,7 +379,8 @@ void declare(CLI::App& app, graph_arguments& a) {
         ->capture_default_str()
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}).description(""));
     app.add_option("--allocator", a.allocator,
-                   "The allocator of the edges; orchard alone, since others lack what it needs")
+                   "The allocator of the edges; others than orchard are in the program of docs/arena.md, and take "
+                   "--capacity alone of the heap's options")
         ->type_name("NAME")
         ->capture_default_str();
     app.add_option("--analyses", a.analyses, "Some of bfs, sssp, pagerank, components, triangles, kcore; all, or none")

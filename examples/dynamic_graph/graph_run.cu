@@ -3,7 +3,7 @@
 
 /// The batches; see graph_run.hpp.
 ///
-///     run_graph
+///     run_graph_in     on the graph that the allocator makes
 ///       plan           the batches, as edges to add or to remove: graph_plan.cpp
 ///       apply          one batch: on the device, in the host's set, and the number of edges that changed compared
 ///       compare        the analyses, on the graph, on compressed sparse rows, and on the host or by invariants
@@ -21,8 +21,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "examples/dynamic_graph/analysis_runner.cuh"
+#include "examples/dynamic_graph/graph_over.cuh"
 #include "examples/dynamic_graph/graph_plan.hpp"
-#include "examples/dynamic_graph/update_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
 #include "examples/graph/parallel.hpp"
 #include "runtime/nvtx/phase.hpp"
@@ -42,8 +42,8 @@ class graph_run {
     static constexpr bool has_weights = device::graph_layout<Property>::has_property;
 
 public:
-    graph_run(heap& h, orchard::graph<Property> g, std::uint32_t vertices, const graph_options& options)
-        : heap_{h}, graph_{std::move(g)}, vertices_{vertices}, options_{options} {
+    graph_run(const simt::executor& on, any_graph<Property>& g, std::uint32_t vertices, const graph_options& options)
+        : on_{on}, graph_{g}, vertices_{vertices}, options_{options} {
         for (const analysis what : options.chosen) {
             result_.analyses.emplace_back().what = what;
         }
@@ -78,13 +78,11 @@ public:
 
 private:
     absl::Status prepare() {
-        auto sources = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
-        auto targets = device_array<std::uint32_t>::create(heap_.executor(), options_.batch);
-        auto properties = device_array<Property>::create(heap_.executor(), has_weights ? options_.batch : 0);
-        auto counts = device_array<update_counts>::create(heap_.executor(), 1);
-        auto runner = analysis_runner::create(heap_.executor(), vertices_);
-        for (const absl::Status& s :
-             {sources.status(), targets.status(), properties.status(), counts.status(), runner.status()}) {
+        auto sources = device_array<std::uint32_t>::create(on_, options_.batch);
+        auto targets = device_array<std::uint32_t>::create(on_, options_.batch);
+        auto properties = device_array<Property>::create(on_, has_weights ? options_.batch : 0);
+        auto runner = analysis_runner::create(on_, vertices_);
+        for (const absl::Status& s : {sources.status(), targets.status(), properties.status(), runner.status()}) {
             if (!s.ok()) {
                 return s;
             }
@@ -92,7 +90,6 @@ private:
         sources_ = *std::move(sources);
         targets_ = *std::move(targets);
         properties_ = *std::move(properties);
-        counts_ = *std::move(counts);
         runner_.emplace(*std::move(runner));
         return absl::OkStatus();
     }
@@ -113,30 +110,6 @@ private:
             s.Update(adds ? properties_.upload(weights) : s);
         }
         return s;
-    }
-    /// Changes the graph by the edges that were uploaded. A kernel counts no duplicates.
-    absl::StatusOr<batch_result> change(bool adds, std::uint64_t count) {
-        if (options_.by == update_way::batches) {
-            const edge_batch<Property> batch{sources_.data(), targets_.data(), count, properties_.data(), true};
-            return adds ? graph_.insert(batch) : graph_.erase(batch);
-        }
-        absl::Status s = counts_.zero();
-        if (s.ok()) {
-            s.Update(adds ? change_by_kernel<true>(count) : change_by_kernel<false>(count));
-        }
-        std::uint64_t words[2]{};
-        static_assert(sizeof(words) == sizeof(update_counts));
-        s.Update(s.ok() ? copy_to_host(heap_.executor(), words, counts_.data(), sizeof(words)) : s);
-        return s.ok() ? absl::StatusOr<batch_result>(batch_result{words[0], 0, words[1]}) : s;
-    }
-    template <bool Insert>
-    absl::Status change_by_kernel(std::uint64_t count) {
-        const bool cuda = heap_.executor().kind == simt::device_kind::cuda;
-        double us = 0;
-        return examples::run(heap_.executor(), cuda ? simt::grid{1056, 256} : simt::grid{8, 64},
-                             change_edges<Property, Insert>{graph_.ref(), sources_.data(), targets_.data(),
-                                                            properties_.data(), count, counts_.data()},
-                             us);
     }
     /// Returns the sum of the marks of edges, of both directions.
     static std::uint64_t marks_of(const std::vector<weighted_edge>& edges) {
@@ -196,10 +169,14 @@ private:
         }
         const nvtx::phase marked(b.adds ? nvtx::phase::allocate : nvtx::phase::free, b.edges.size());
         const auto began = std::chrono::steady_clock::now();
-        const auto done = change(b.adds, b.edges.size());
+        const auto done = graph_.change(options_.by, b.adds,
+                                        {sources_.data(), targets_.data(), b.edges.size(), properties_.data(), true});
         const auto took = std::chrono::steady_clock::now() - began;
         if (!done.ok()) {
             return done.status();
+        }
+        if (absl::Status s = done->left == 0 ? absl::OkStatus() : graph_.shortage(); !s.ok()) {
+            return s;
         }
         result_.left += done->left;
         const std::uint64_t before = count_;
@@ -324,7 +301,7 @@ private:
         }
         const analysis_settings settings = settings_of(right->graph.offsets);
         for (graph_analysis_row& row : result_.analyses) {
-            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.ref()}, settings);
+            const auto on_graph = runner_->run(row.what, graph_rows<Property>{graph_.view()}, settings);
             const auto on_csr = runner_->run(row.what, rows, settings);
             if (!on_graph.ok() || !on_csr.ok()) {
                 return on_graph.ok() ? on_csr.status() : on_graph.status();
@@ -336,7 +313,7 @@ private:
         return absl::OkStatus();
     }
     absl::Status check_invariants(const csr_graph<Property>& csr, const csr_rows& rows) {
-        const graph_rows<Property> of_graph{graph_.ref()};
+        const graph_rows<Property> of_graph{graph_.view()};
         const auto in_graph = runner_->check(of_graph, has_weights);
         const auto in_csr = runner_->check(rows, has_weights);
         std::vector<std::uint64_t> offsets(csr.offsets.size());
@@ -431,8 +408,8 @@ private:
         }
     }
 
-    heap& heap_;
-    orchard::graph<Property> graph_;
+    simt::executor on_;
+    any_graph<Property>& graph_;
     std::uint32_t vertices_;
     const graph_options& options_;
     graph_result result_;
@@ -443,24 +420,31 @@ private:
     device_array<std::uint32_t> sources_;
     device_array<std::uint32_t> targets_;
     device_array<Property> properties_;
-    device_array<update_counts> counts_;
     std::optional<analysis_runner> runner_;
 };
 
-/// Makes the graph and changes it.
+/// The memory of a graph in a heap. A shortage is a result, of which the heap has the reason.
+struct heap_memory {
+    const heap* of;
+    [[nodiscard]] heap_ref ref() const { return of->ref(); }
+    [[nodiscard]] static absl::Status shortage() { return absl::OkStatus(); }
+};
+
+/// Changes the graph that was made. It ends with the run, and has then given back what it had.
 template <class Property>
-absl::StatusOr<graph_result> run_with(heap& h, std::uint32_t vertices, const std::vector<planned_batch>& batches,
+absl::StatusOr<graph_result> run_with(graph_in_allocator::made<Property> g, const simt::executor& on,
+                                      std::uint32_t vertices, const std::vector<planned_batch>& batches,
                                       const version_difference& change, const graph_options& options,
                                       command_line::progress& bar) {
-    auto g = orchard::graph<Property>::create(h);
-    return g.ok() ? graph_run<Property>(h, *std::move(g), vertices, options).run(batches, change, bar)
+    return g.ok() ? graph_run<Property>(on, **g, vertices, options).run(batches, change, bar)
                   : absl::StatusOr<graph_result>(g.status());
 }
 
 }  // namespace
 
-absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
-                                       const graph_options& options, command_line::progress& bar) {
+absl::StatusOr<graph_result> run_graph_in(const graph_in_allocator& allocator, const simt::executor& on,
+                                          std::uint64_t bytes, std::uint32_t vertices, const std::vector<edge>& edges,
+                                          const graph_options& options, command_line::progress& bar) {
     if (vertices == 0 || edges.empty()) {
         return absl::InvalidArgumentError("the graph has no edges; give one that has");
     }
@@ -474,9 +458,21 @@ absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const st
     if (!batches.ok()) {
         return batches.status();
     }
-    // The graph ends with the run, and has then given back what it had.
-    auto result = options.weights ? run_with<double>(h, vertices, batches->batches, change, options, bar)
-                                  : run_with<no_property>(h, vertices, batches->batches, change, options, bar);
+    return options.weights
+               ? run_with<double>(allocator.weighted(on, bytes), on, vertices, batches->batches, change, options, bar)
+               : run_with<no_property>(allocator.plain(on, bytes), on, vertices, batches->batches, change, options,
+                                       bar);
+}
+
+absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
+                                       const graph_options& options, command_line::progress& bar) {
+    const graph_in_allocator in_heap{[&h](const simt::executor& on, std::uint64_t) {
+                                         return graph_over<no_property, heap_memory>::create(on, heap_memory{&h});
+                                     },
+                                     [&h](const simt::executor& on, std::uint64_t) {
+                                         return graph_over<double, heap_memory>::create(on, heap_memory{&h});
+                                     }};
+    auto result = run_graph_in(in_heap, h.executor(), 0, vertices, edges, options, bar);
     if (!result.ok()) {
         return result;
     }

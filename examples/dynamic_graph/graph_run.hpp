@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// A graph in a heap that changes by batches, with analyses between them, each checked on the host.
+/// A graph in a heap, or in another allocator, that changes by batches, with analyses between them, each checked on the
+/// host.
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "examples/dynamic_graph/analyses.hpp"
+#include "examples/dynamic_graph/any_graph.hpp"
 #include "examples/graph/edge_list.hpp"
 #include "runtime/cli/progress.hpp"
 #include "runtime/heap/heap.hpp"
@@ -35,9 +37,6 @@ struct weight_table {
     /// Returns the weight of an edge. Cost: log2 of the edges.
     [[nodiscard]] double of(edge e) const;
 };
-
-/// How the graph is changed: by a batch, or by a kernel whose threads change an edge each.
-enum class update_way : std::uint8_t { batches, kernels };
 
 /// What the graph is compared with: a set and programs on the host; or what must hold of any graph (invariants.cuh),
 /// which takes no more of the host than the edges that come.
@@ -99,7 +98,7 @@ struct graph_result {
     double bytes_per_edge = 0;                 ///< at the most edges
     double csr_bytes_per_edge = 0;
     std::vector<std::uint64_t> degrees;  ///< vertices by the logarithm of their degree, at the most edges
-    bool is_valid = false;               ///< the heap, at the end
+    bool is_valid = false;               ///< the heap, at the end; this and what follows: in a heap alone
     std::string fault;
     statistics at_end;
 };
@@ -109,5 +108,11 @@ struct graph_result {
 /// is a result.
 absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
                                        const graph_options& options, command_line::progress& bar);
+
+/// Runs the batches in another allocator, of so many bytes, on a device. Errors: as of `run_graph`; and
+/// ResourceExhausted with the size of the request that the allocator refused.
+absl::StatusOr<graph_result> run_graph_in(const graph_in_allocator& allocator, const simt::executor& on,
+                                          std::uint64_t bytes, std::uint32_t vertices, const std::vector<edge>& edges,
+                                          const graph_options& options, command_line::progress& bar);
 
 }  // namespace orchard::examples

@@ -18,9 +18,9 @@ struct update_counts {
 };
 
 /// Adds or removes edges, each in both directions. Threads that add the same edge are possible: one of them adds it.
-template <class Property, bool Insert>
+template <class Property, bool Insert, class Heap>
 struct change_edges {
-    graph_ref<Property> graph;
+    graph_ref<Property, Heap> graph;
     const std::uint32_t* sources;
     const std::uint32_t* targets;
     const Property* properties;  ///< null if the edges have none

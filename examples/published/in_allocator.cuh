@@ -2,7 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// Adds the applications that run in any allocator: `orchard walk --allocator NAME`, `orchard tree --allocator NAME`.
+/// Adds the applications that run in any allocator: `orchard walk --allocator NAME`, `orchard tree --allocator NAME`,
+/// `orchard graph --allocator NAME`.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,15 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "examples/published/graph_memory.cuh"
+#include "examples/published/owners.hpp"
 #include "examples/report/other_allocators.hpp"
 #include "examples/trees/tree_steps.cuh"
 #include "examples/walk/walk_run.hpp"
 #include "examples/walk/walk_steps.cuh"
 
 namespace orchard::examples {
-
-/// Blocks of any size, whatever the memory.
-inline std::uint64_t any_size(std::uint64_t) { return ~std::uint64_t{0}; }
 
 /// An object that adds one allocator to the applications, before `main`.
 struct applications_in {
@@ -51,6 +51,7 @@ struct applications_in {
                 timed(on), made->ref(), [] { return absl::OkStatus(); }, edges, keys, threads, repeats, bar, result);
             return s.ok() ? absl::StatusOr<search_tree_result>(std::move(result)) : named(name, largest(bytes), s);
         };
+        other_allocators<graph_in_allocator>()[name] = graphs_in(name, create, largest);
     }
 
 private:

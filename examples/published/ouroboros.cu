@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the Orchard authors.
 
-/// The applications in the variants of Ouroboros (docs/ouroboros.md): three quarters of the memory in chunks of 8 KiB,
-/// as in the paper, and the rest in larger ones, for the lists of vertices of high degree.
-
-#include "runtime/published/ouroboros.hpp"
-
-#include <algorithm>
-#include <bit>
+/// The applications in the variants of Ouroboros (docs/ouroboros.md).
 
 #include "examples/published/in_allocator.cuh"
 
@@ -16,22 +10,9 @@ namespace {
 
 using device::ouroboros::variant;
 
-/// Returns the size of the larger chunks in so much memory: at most 1 MiB, and some sixty of them at least, of which
-/// queues keep up to a third.
-std::uint64_t large_chunk(std::uint64_t bytes) {
-    return std::clamp<std::uint64_t>(std::bit_floor(bytes / 256), 16384, std::uint64_t{1} << 20);
-}
-
 template <variant V>
 applications_in in_variant(const char* name) {
-    return {name,
-            [](const simt::executor& on, std::uint64_t bytes) {
-                ouroboros_settings settings;
-                settings.instances = {{.bytes = bytes / 4 * 3, .chunk_bytes = 8192},
-                                      {.bytes = bytes / 4, .chunk_bytes = large_chunk(bytes)}};
-                return ouroboros<V>::create(on, settings);
-            },
-            large_chunk};
+    return {name, create_ouroboros<V>, ouroboros_largest};
 }
 
 const applications_in all[] = {

@@ -283,7 +283,8 @@ FAILED (failures=2, errors=3, skipped=4)
         self.assertIn("<arena><--quick><--only><two words>", done.stdout)
 
     def test_another_allocator_is_one_of_the_arenas_program(self):
-        for words in [("walk", "--allocator", "kma"), ("tree", "--quiet", "--allocator=kma")]:
+        for words in [("walk", "--allocator", "kma"), ("tree", "--quiet", "--allocator=kma"),
+                      ("graph", "rmat:14", "--allocator", "rw_malloc")]:
             done = self.start(*words)
             self.assertIn("--target orchard_arena", done.calls[-1])
             self.assertIn("".join(f"<{word}>" for word in words), done.stdout)

@@ -286,13 +286,6 @@ TEST(metis_graph, that_is_wrong_is_one_error_with_its_line) {
     }
 }
 
-TEST(graph_command, another_allocator_is_an_error_that_names_what_there_is) {
-    const auto [code, text] = test::run_emulated("graph", {"rmat:4", "--allocator", "kma"});
-    EXPECT_EQ(code, 2);
-    EXPECT_NE(text.find("winter_11f"), std::string::npos) << text;
-    EXPECT_NE(text.find("'kma'"), std::string::npos) << text;
-}
-
 TEST(graph_command, checks_by_invariants) {
     const auto [code, text] = test::run_emulated("graph", {"rmat:6,3", "--batch", "80", "--check", "invariants"});
     EXPECT_EQ(code, 0) << text;
