@@ -172,7 +172,8 @@ public:
         return static_cast<std::int32_t>(static_cast<std::int64_t>(shift_bytes()) >> log_of(tile::k64));
     }
 
-    /// Returns element `i` < `size()`. No memory access: the address is computed.
+    /// Returns element `i` < `size()`. The address is computed, without an access to memory; only where lanes differ in
+    /// length, an element behind the common rows takes one to three reads of the chunk's table.
     template <class Index, device::if_integer<Index> = 0>
     ORCHARD_INLINE T& operator[](Index i) const {
         ORCHARD_ASSERT(static_cast<std::uint64_t>(i) < size(), "orchard: lane_array: an index out of bounds");

@@ -6,14 +6,13 @@
 /// graphs are checked that are too large for a program on the host.
 ///
 ///     rows          ascend, have no loops, and each edge is in both rows; the sum of the edges' marks tells sets apart
-///     levels        of neighbours differ by at most 1, and each vertex but the source has a neighbour one level below
-///     it.
-///                   No other numbers fulfil that
-///     lengths       of paths are no greater than a neighbour's and the edge's weight, and equal to that of one: the
-///     same,
-///                   if weights are greater than 0
+///     levels        of neighbours differ by at most 1, and each vertex but the source has a neighbour one level
+///                   below it. No other numbers fulfil that
+///     lengths       of paths are no greater than a neighbour's and the edge's weight, and equal to that of one:
+///                   the same, if weights are greater than 0
 ///     labels        are equal along edges, and are the number of a vertex with that label, no greater than the
-///     vertex's cores         a vertex of core k has at least k neighbours of core k or more
+///                   vertex's
+///     cores         a vertex of core k has at least k neighbours of core k or more
 
 #include <cstdint>
 

@@ -8,8 +8,9 @@
 ///       for each pattern and layout
 ///         for each way: threads allocate, write, and read in some passes; one row
 ///
-/// The heap of the ways `stay` and `move` is one for all rows: creating its host tier takes some seconds a run would
-/// pay again. After the runs of `move`, which memory lies where is arbitrary: it stays for the next rows.
+/// Each way has a heap of its own, which all its rows of one size of data share: creating a host tier takes some
+/// seconds, which each row would pay again. `stay` and `move` share none, since after a run of `move` the lowest
+/// addresses need not be on the device any more. Which memory lies where stays for the next rows of `move`.
 
 #include <cstdint>
 #include <functional>
@@ -52,8 +53,10 @@ struct plan {
     int passes = 10;
     std::uint64_t accesses = 1024;    ///< of a thread in a pass; of sequential: all up to `part`
     std::uint64_t part = 8ull << 30;  ///< most bytes that a pass of sequential reads
-    double kernel_seconds = 5;        ///< after which the threads of a kernel end: such a row says so
-    bool measures_managed = false;    ///< `allow_oversubscription`: runs the UVM driver beyond the GPU's memory
+    /// After which the threads of a pattern's kernel end, when they look at the time: such a row says so. Of an
+    /// application: `apps::job::limit_s`.
+    double kernel_seconds = 5;
+    bool measures_managed = false;  ///< `allow_oversubscription`: runs the UVM driver beyond the GPU's memory
     /// Called once, from another thread, if such a run takes longer than `managed_patience`. A thread that waits for a
     /// page does not see the limit of its kernel, so that the process has to end to end it.
     std::function<void()> stuck = [] {};

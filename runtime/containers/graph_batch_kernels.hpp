@@ -8,15 +8,16 @@
 /// A batch becomes an array of keys, (source, target) in one word, which is sorted, so that the edges of a vertex lie
 /// side by side in the order of its row:
 ///
-///     graph_begin       one thread                 counts of zero
-///     graph_keys        a thread an edge           keys
-///     sort_keys                                    in order
-///     graph_segments    a thread a key             makes segments of the table, before edges are added
-///     graph_search      a thread a key             where in its row the edge goes or is
-///     sum_before                                   numbers the rows, and the edges that change the graph
-///     graph_gather      a thread a key             those edges side by side, and where each row begins
-///     graph_merge       a lane a row, 32 at a time   chooses runs; then 8 lanes change a short row, the warp a long
-///     one graph_merge_hubs  a block a row              changes the rows of many edges
+///     graph_begin       one thread          counts of zero
+///     graph_keys        a thread an edge    keys
+///     sort_keys                             in order
+///     graph_segments    a thread a key      makes segments of the table, before edges are added
+///     graph_search      a thread a key      where in its row the edge goes or is
+///     sum_before                            numbers the rows, and the edges that change the graph
+///     graph_gather      a thread a key      those edges side by side, and where each row begins
+///     graph_merge       a lane a row        32 rows at a time: chooses runs; then 8 lanes change a short row, the
+///                                           warp a long one
+///     graph_merge_hubs  a block a row       changes the rows of many edges
 ///
 ///     keys      1>5  1>7  1>9  3>2  4>1  4>4         edge 1>7 is there already, and 3>2
 ///     numbers   row 0,0,0,1,2,2   change 0,1,1,2,2,3

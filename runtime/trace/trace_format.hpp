@@ -12,8 +12,7 @@
 ///
 ///     HEAD   mode, device, base, range, capacity, start time, then the options as JSON (length, text)
 ///     EVTS   events, each encoded by its difference from the one before; the first one of a section from zeros, so
-///     that
-///            a section can be read without those before it
+///            that a section can be read without those before it
 ///     FOOT   events, lost, notes lost, beyond the limit, then the waits of kernels and those of the host's threads (of
 ///            each their number and ns), then the number of names, and of each its tag and text
 ///

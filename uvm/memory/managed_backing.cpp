@@ -7,8 +7,8 @@
 ///     commit      check_free, begin_prefetch to the GPU, add     does not wait for the move
 ///     decommit    find, discard, remove                          waits for the discard, and so for moves before it;
 ///                                                                gives the heap's advice again
-///     advise_segments                                            advice for granted segments, before they have an
-///     owner
+///     advise_segments                                            advice for granted segments, before they have
+///                                                                an owner
 ///
 /// Both are operations on one stream, in the order of the calls. Running kernels may hold it up (docs/programs.md).
 ///
