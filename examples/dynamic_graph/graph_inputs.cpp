@@ -59,6 +59,15 @@ std::uint32_t below(std::uint64_t seed, std::uint64_t stream, std::uint64_t i, s
     return static_cast<std::uint32_t>(simt::below64(simt::random_bits(seed, stream, i), bound));
 }
 
+/// Bytes for each edge of a list that grows: the list and its successor, twice as long; later a list with room for as
+/// many edges again, and the copy by which `make_edge_list` sorts it.
+constexpr double growing_edge = 3 * sizeof(edge);
+
+/// Returns ResourceExhausted, with the description, if `bytes` for the graph exceed `memory`.
+absl::Status check_memory(const std::string& text, double bytes, std::uint64_t memory) {
+    return check_host_memory(static_cast<std::uint64_t>(bytes), absl::StrFormat("graph \"%s\"", text), memory);
+}
+
 absl::StatusOr<edge_list> rmat(const std::string& text, std::uint64_t seed) {
     description d(text, "rmat:SCALE[,FACTOR]");
     const auto scale = d.next(1, 30);
@@ -70,13 +79,14 @@ absl::StatusOr<edge_list> rmat(const std::string& text, std::uint64_t seed) {
                   : absl::StatusOr<edge_list>(s);
 }
 
-absl::StatusOr<edge_list> erdos_renyi(const std::string& text, std::uint64_t seed) {
+absl::StatusOr<edge_list> erdos_renyi(const std::string& text, std::uint64_t seed, std::uint64_t memory) {
     description d(text, "er:VERTICES,EDGES");
     const auto vertices = d.next(2, most_vertices);
     const auto count = d.next(1, most_edges);
     absl::Status s = vertices.status();
     s.Update(count.status());
     s.Update(s.ok() ? d.end() : s);
+    s.Update(s.ok() ? check_memory(text, 2.0 * sizeof(edge) * static_cast<double>(*count), memory) : s);
     if (!s.ok()) {
         return s;
     }
@@ -89,7 +99,7 @@ absl::StatusOr<edge_list> erdos_renyi(const std::string& text, std::uint64_t see
     return make_edge_list(static_cast<std::uint32_t>(*vertices), std::move(edges));
 }
 
-absl::StatusOr<edge_list> grid(const std::string& text, std::uint64_t seed) {
+absl::StatusOr<edge_list> grid(const std::string& text, std::uint64_t seed, std::uint64_t memory) {
     description d(text, "grid:WIDTHxHEIGHT[,PERCENT]");
     const auto width = d.next(1, 1 << 15);
     const auto height = d.next(1, 1 << 15);
@@ -100,6 +110,12 @@ absl::StatusOr<edge_list> grid(const std::string& text, std::uint64_t seed) {
     s.Update(s.ok() ? d.end() : s);
     if (!s.ok()) {
         return s;
+    }
+    // Two edges a vertex, of which those are left whose ends are both there.
+    const double there = 1 - static_cast<double>(*holes) / 100;
+    const double expected = 2 * static_cast<double>(*width * *height) * there * there;
+    if (absl::Status fits = check_memory(text, growing_edge * expected, memory); !fits.ok()) {
+        return fits;
     }
     const auto is_there = [&](std::uint64_t at) { return below(seed, 23, at, 100) >= *holes; };
     std::vector<edge> edges;
@@ -119,7 +135,7 @@ absl::StatusOr<edge_list> grid(const std::string& text, std::uint64_t seed) {
 }
 
 /// Points are sorted into cells as wide as the radius, so that each is compared with those of nine cells alone.
-absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed) {
+absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed, std::uint64_t memory) {
     description d(text, "rgg:VERTICES,DEGREE");
     const auto vertices = d.next(2, 1 << 26);
     const auto degree = d.next(1, 1024);
@@ -130,6 +146,11 @@ absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed)
         return s;
     }
     const std::uint64_t n = *vertices;
+    // The lists of the cells grow as the list of edges does.
+    const double expected = static_cast<double>(n) * (growing_edge * static_cast<double>(*degree) / 2 + 8);
+    if (absl::Status fits = check_memory(text, expected, memory); !fits.ok()) {
+        return fits;
+    }
     constexpr double pi = 3.14159265358979323846;
     const double radius = std::min(1.0, std::sqrt(static_cast<double>(*degree) / (pi * static_cast<double>(n))));
     const auto cells = static_cast<std::uint64_t>(std::max(1.0, std::min(1.0 / radius, 4096.0)));
@@ -166,12 +187,13 @@ absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed)
 
 }  // namespace
 
-absl::StatusOr<edge_list> graph_of(const std::string& text, std::uint64_t seed, edge_weights weights) {
+absl::StatusOr<edge_list> graph_of(const std::string& text, std::uint64_t seed, edge_weights weights,
+                                   std::uint64_t memory) {
     const auto begins = [&](const char* kind) { return text.rfind(kind, 0) == 0; };
     return begins("rmat:")   ? rmat(text, seed)
-           : begins("er:")   ? erdos_renyi(text, seed)
-           : begins("grid:") ? grid(text, seed)
-           : begins("rgg:")  ? geometric(text, seed)
+           : begins("er:")   ? erdos_renyi(text, seed, memory)
+           : begins("grid:") ? grid(text, seed, memory)
+           : begins("rgg:")  ? geometric(text, seed, memory)
                              : read_graph(text, weights);
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "examples/graph/edge_list.hpp"
+#include "examples/graph/host_memory.hpp"
 #include "examples/graph/read_graph.hpp"
 
 namespace orchard::examples {
@@ -22,10 +23,12 @@ namespace orchard::examples {
 ///     rgg:VERTICES,DEGREE     random points in a square, joined if they are near: DEGREE neighbours on average
 ///     anything else           a file: MatrixMarket, METIS (*.metis) or an edge list, plain or gzip
 ///
-/// Weights are kept if they are asked for, and a file has some. Errors: InvalidArgument with the part that is wrong and
-/// what is allowed; those of the readers.
+/// Weights are kept if they are asked for, and a file has some. `memory`: bytes that an er, grid or rgg graph may take
+/// while it is made. Errors: InvalidArgument with the part that is wrong and what is allowed; ResourceExhausted if
+/// there is not enough memory; those of the readers.
 absl::StatusOr<edge_list> graph_of(const std::string& description, std::uint64_t seed,
-                                   edge_weights weights = edge_weights::dropped);
+                                   edge_weights weights = edge_weights::dropped,
+                                   std::uint64_t memory = host_memory_bytes());
 
 /// The order in which edges are added.
 enum class edge_order : std::uint8_t {

@@ -10,6 +10,7 @@
 
 #include "examples/graph/host_memory.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,10 @@ std::uint64_t least_limit(const std::filesystem::path& root, const std::filesyst
 std::uint64_t host_memory_bytes(const std::string& cgroups, const std::string& own) {
     std::uint64_t least =
         static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    rlimit own_limit{};
+    if (getrlimit(RLIMIT_AS, &own_limit) == 0) {
+        least = std::min<std::uint64_t>(least, own_limit.rlim_cur);  // none: above all memory
+    }
     // In a container, the folder of the process's own group is often the root, whatever `own` says.
     std::string group = "/";
     std::string group_of_memory = "/";
@@ -69,14 +74,15 @@ std::uint64_t host_memory_bytes(const std::string& cgroups, const std::string& o
     return least_limit(cgroups + "/memory", group_of_memory, "memory.limit_in_bytes", least);
 }
 
-absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have) {
+absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have,
+                               std::string_view remedy) {
     if (bytes <= have) {
         return absl::OkStatus();
     }
     constexpr double gib = 1024.0 * 1024.0 * 1024.0;
     return absl::ResourceExhaustedError(
-        absl::StrFormat("%s needs %.1f GiB of host memory and this process may use %.1f GiB; use a smaller graph",
-                        std::string(purpose), static_cast<double>(bytes) / gib, static_cast<double>(have) / gib));
+        absl::StrFormat("%s needs %.1f GiB of host memory and this process may use %.1f GiB; %s", std::string(purpose),
+                        static_cast<double>(bytes) / gib, static_cast<double>(have) / gib, std::string(remedy)));
 }
 
 }  // namespace orchard::examples

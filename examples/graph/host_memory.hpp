@@ -12,15 +12,17 @@
 
 namespace orchard::examples {
 
-/// Returns the bytes of memory that this process may use: the machine's, or the lowest limit of its control group and
-/// of those that contain it.
+/// Returns the bytes of memory that this process may use: the machine's, or the lowest limit of its control group, of
+/// those that contain it, and of the process itself (`ulimit -v`).
 /// @param cgroups  the folder of all control groups
 /// @param own      the file that names this process's own group
 std::uint64_t host_memory_bytes(const std::string& cgroups = "/sys/fs/cgroup",
                                 const std::string& own = "/proc/self/cgroup");
 
-/// Returns `ResourceExhausted` if `bytes` for `purpose` exceed `have`. Call it before creating large arrays, because an
-/// operating system that overcommits memory would kill the program instead of failing the request.
-absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have = host_memory_bytes());
+/// Returns `ResourceExhausted`, which ends with `remedy`, if `bytes` for `purpose` exceed `have`. Call it before
+/// creating large arrays, because an operating system that overcommits memory would kill the program instead of failing
+/// the request.
+absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have = host_memory_bytes(),
+                               std::string_view remedy = "use a smaller graph");
 
 }  // namespace orchard::examples

@@ -4,11 +4,19 @@
 #include <algorithm>
 #include <atomic>
 
+#include "absl/strings/str_format.h"
 #include "device/simt/random.hpp"
 #include "examples/graph/parallel.hpp"
 #include "examples/join/join_run.hpp"
 
 namespace orchard::examples {
+
+absl::Status check_join_memory(std::uint64_t tuples, simt::device_kind device, std::uint64_t have) {
+    // Of the device: each table twice, as it comes and in partitions, and the heads of lists.
+    const std::uint64_t of_device = device == simt::device_kind::emulated ? 4 * sizeof(join_tuple) + 4 : 0;
+    return check_host_memory(tuples * (3 * sizeof(join_tuple) + of_device), absl::StrFormat("--tuples %d", tuples),
+                             have, "give fewer tuples");
+}
 
 std::vector<join_tuple> make_table(std::uint64_t tuples, std::uint64_t seed, std::uint64_t table) {
     std::vector<join_tuple> all(tuples);

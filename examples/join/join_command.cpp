@@ -58,6 +58,9 @@ absl::StatusOr<join_report> execute(join_arguments& a) {
         return device.status();
     }
     report.device = *device;
+    if (absl::Status fits = check_join_memory(a.join.tuples, device->kind); !fits.ok()) {
+        return fits;
+    }
     const auto first = make_table(a.join.tuples, a.join.seed, 1);
     const auto second = make_table(a.join.tuples, a.join.seed, 2);
     report.right = join_on_host(first, second, a.join.page_bytes, &report.pages);

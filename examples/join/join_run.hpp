@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "examples/graph/host_memory.hpp"
 #include "examples/join/join_kernels.cuh"
 #include "runtime/cli/progress.hpp"
 #include "runtime/heap/heap.hpp"
@@ -49,6 +50,11 @@ struct join_run {
     std::vector<double> probe_us;
     std::vector<double> free_us;
 };
+
+/// Returns ResourceExhausted if the tables of so many tuples, and a sorted copy of one, exceed the memory `have` of the
+/// host. On the emulated device, the arrays of `run_join` are there, too.
+absl::Status check_join_memory(std::uint64_t tuples, simt::device_kind device,
+                               std::uint64_t have = host_memory_bytes());
 
 /// Returns the tables: keys are random numbers below the number of tuples, so that a tuple matches one other on
 /// average.

@@ -94,6 +94,9 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
     }
     r.device = *device;
     choose_sizes(a, device->kind);
+    if (absl::Status fits = check_tree_memory(a.edges, a.nodes, a.bodies, device->kind); !fits.ok()) {
+        return fits;
+    }
     auto h = command_line::create_heap(a.heap);
     if (!h.ok()) {
         return h.status();
@@ -101,8 +104,7 @@ absl::StatusOr<tree_runs> execute(tree_arguments& a) {
     command_line::progress bar(!a.quiet);
     const std::vector<key_pair> edges = random_edges(a.edges, a.nodes, a.seed);
     const std::vector<key_record> right = expected_keys(edges, a.nodes);
-    // Each edge may need itself and two nodes, which other threads may put first.
-    const std::uint64_t most = a.edges * (2 * sizeof(search_node) + sizeof(list_edge));
+    const std::uint64_t most = search_tree_bytes(a.edges);
     for (const auto& [bytes, into] : {std::pair{std::uint64_t{0}, &r.in_heap}, std::pair{most, &r.in_array}}) {
         auto run = run_search_tree(*h, bytes, edges, a.nodes, a.threads, a.repeats, bar);
         if (!run.ok()) {

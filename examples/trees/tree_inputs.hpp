@@ -10,12 +10,35 @@
 #include <span>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "device/simt/random.hpp"
+#include "examples/graph/host_memory.hpp"
 #include "examples/graph/parallel.hpp"
 #include "examples/trees/octree.cuh"
 #include "examples/trees/search_tree.cuh"
 
 namespace orchard::examples {
+
+/// Returns the bytes of an array that has room for the search tree of so many edges: each may need itself and two
+/// nodes, which other threads may put first.
+inline std::uint64_t search_tree_bytes(std::uint64_t edges) {
+    return edges * (2 * sizeof(search_node) + sizeof(list_edge));
+}
+
+/// Returns ResourceExhausted if the inputs and results of so many edges, keys and bodies exceed the memory `have` of
+/// the host. On the emulated device, the arrays of the device are there, too.
+inline absl::Status check_tree_memory(std::uint64_t edges, std::uint32_t keys, std::uint32_t bodies,
+                                      simt::device_kind device, std::uint64_t have = host_memory_bytes()) {
+    // What each key must have, and what it has in two trees.
+    std::uint64_t bytes =
+        edges * sizeof(key_pair) + keys * 3 * sizeof(key_record) + bodies * (sizeof(body) + sizeof(force));
+    if (device == simt::device_kind::emulated) {
+        bytes += edges * sizeof(key_pair) + search_tree_bytes(edges) + keys * sizeof(key_record) +
+                 bodies * (sizeof(body) + sizeof(force));
+    }
+    return check_host_memory(bytes, absl::StrFormat("--edges %d --nodes %d --bodies %d", edges, keys, bodies), have,
+                             "give smaller numbers");
+}
 
 /// Returns random directed edges between `keys` vertices.
 inline std::vector<key_pair> random_edges(std::uint64_t count, std::uint32_t keys, std::uint64_t seed) {

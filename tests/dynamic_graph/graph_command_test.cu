@@ -247,6 +247,18 @@ TEST(graph_inputs, that_are_wrong_name_the_part_and_the_remedy) {
     }
 }
 
+TEST(graph_inputs, that_no_memory_is_for_are_one_error_with_their_description) {
+    for (const auto& [text, bytes] : {std::pair{"er:1000,4000", 4000 * 16}, std::pair{"grid:100x50,0", 10'000 * 24},
+                                      std::pair{"grid:100x50,50", 2'500 * 24}, std::pair{"rgg:1000,10", 128'000}}) {
+        const auto memory = static_cast<std::uint64_t>(bytes);
+        EXPECT_TRUE(graph_of(text, 1, edge_weights::dropped, memory).ok()) << text;
+        const auto g = graph_of(text, 1, edge_weights::dropped, memory - 1);
+        ASSERT_EQ(g.status().code(), absl::StatusCode::kResourceExhausted) << text;
+        EXPECT_THAT(std::string(g.status().message()), HasSubstr(absl::StrCat("graph \"", text, "\" needs")));
+        EXPECT_THAT(std::string(g.status().message()), HasSubstr("use a smaller graph"));
+    }
+}
+
 /// Reads a METIS file with this content.
 absl::StatusOr<edge_list> metis(const std::string& content, edge_weights weights = edge_weights::dropped) {
     const std::string path = testing::TempDir() + absl::StrCat("orchard_", ::getpid(), ".metis");

@@ -3,6 +3,7 @@
 
 // Every invalid input gives one line that names the file, the line and the value, and contains the remedy.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -158,6 +159,21 @@ TEST(edge_collector, ends_before_memory_does) {
     EXPECT_TRUE(absl::StrContains(status.message(), "the list of edges needs")) << status;
     EXPECT_EQ(some.take().size(), 2048u) << "what was there is kept";
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// A sanitizer has mapped more than any limit.
+TEST(host_memory, is_at_most_the_limit_of_the_process) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    EXPECT_GT(host_memory_bytes("/nonexistent", "/nonexistent"), 1'000'000u);
+    rlimit low = before;
+    low.rlim_cur = 1'000'000;  // less than what is mapped: nothing may be mapped until the limit is as before
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+    const std::uint64_t found = host_memory_bytes("/nonexistent", "/nonexistent");
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    EXPECT_EQ(found, 1'000'000u);
+}
+#endif
 
 TEST(host_memory, is_at_most_the_control_groups) {
     const std::filesystem::path folder =

@@ -148,6 +148,18 @@ TEST(join_command, compares_all_memories) {
     }
 }
 
+TEST(join_command, without_memory_is_one_error_with_the_tuples) {
+    EXPECT_TRUE(check_join_memory(1000, simt::device_kind::cuda, 24'000).ok());
+    EXPECT_TRUE(check_join_memory(1000, simt::device_kind::emulated, 60'000).ok());
+    for (const auto& [device, bytes] :
+         {std::pair{simt::device_kind::cuda, 23'999u}, std::pair{simt::device_kind::emulated, 59'999u}}) {
+        const absl::Status s = check_join_memory(1000, device, bytes);
+        EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_THAT(std::string(s.message()),
+                    testing::AllOf(HasSubstr("--tuples 1000 needs"), HasSubstr("give fewer")));
+    }
+}
+
 TEST(join_command, refuses_what_makes_no_sense) {
     test::expect_refused("join", {{"--memory", "other"},
                                   {"--page-bytes", "100"},

@@ -150,6 +150,18 @@ TEST(tree_command, fails_without_memory) {
     EXPECT_THAT(text, HasSubstr("FAILED  search tree, in the heap"));
 }
 
+TEST(tree_command, without_memory_is_one_error_with_the_sizes) {
+    const std::uint64_t bytes = 2000 * sizeof(key_pair) + 300 * 48 + 500 * 36;
+    EXPECT_TRUE(check_tree_memory(2000, 300, 500, simt::device_kind::cuda, bytes).ok());
+    for (const auto& [device, have] :
+         {std::pair{simt::device_kind::cuda, bytes - 1}, std::pair{simt::device_kind::emulated, 2 * bytes}}) {
+        const absl::Status s = check_tree_memory(2000, 300, 500, device, have);
+        EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_THAT(std::string(s.message()), testing::AllOf(HasSubstr("--edges 2000 --nodes 300 --bodies 500 needs"),
+                                                             HasSubstr("give smaller numbers")));
+    }
+}
+
 TEST(tree_command, refuses_what_makes_no_sense) {
     test::expect_refused("tree", {{"--opening", "0.6"},
                                   {"--bodies", "1"},
