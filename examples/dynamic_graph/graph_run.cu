@@ -54,14 +54,17 @@ public:
         absl::Status s = graph_.reserve_vertices(vertices_);
         s.Update(s.ok() ? prepare() : s);
         std::uint64_t total = 0;
-        for (const planned_batch& b : batches) {
-            total += b.edges.size();
+        std::size_t last_insertion = 0;
+        for (std::size_t i = 0; i < batches.size(); ++i) {
+            total += batches[i].edges.size();
+            last_insertion = batches[i].adds ? i : last_insertion;
         }
         bar.begin("changing the graph", total);
         const bool every = vertices_ <= options_.every_batch_below;
         for (std::size_t i = 0; i < batches.size() && s.ok(); ++i) {
             s.Update(apply(batches[i]));
-            if (s.ok() && (every || i == 0 || i == batches.size() / 2 || i + 1 == batches.size())) {
+            if (s.ok() && (every || i == 0 || i == batches.size() / 2 || i == last_insertion ||
+                           i + 1 == batches.size())) {
                 s.Update(compare());
             }
             bar.add(batches[i].edges.size());

@@ -48,7 +48,8 @@ struct graph_options {
     std::uint64_t window = 4;            ///< batches
     std::uint64_t most_batches = 1'000;  ///< of `pressure`, and the limit of all modes
     std::vector<analysis> chosen;        ///< between the batches
-    /// Analyses follow every batch if the graph has at most so many vertices; else the first, the middle and the last.
+    /// Analyses follow every batch if the graph has at most so many vertices; else the first, the middle
+    /// and the last, and the last that adds edges.
     std::uint32_t every_batch_below = 1 << 16;
     std::uint64_t seed = 1;
     weight_table second;  ///< of `then`: the second version

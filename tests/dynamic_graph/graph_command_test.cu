@@ -54,6 +54,7 @@ protected:
         how.second = {std::move(second), 3};
         how.by = by_;
         how.check = check_;
+        how.every_batch_below = every_batch_below_;
         if (weights_) {
             how.weights = weight_table{*graph, 3};
         }
@@ -76,6 +77,7 @@ protected:
     update_way by_ = update_way::batches;
     graph_check check_ = graph_check::host;
     bool weights_ = false;
+    std::uint32_t every_batch_below_ = 1 << 16;
     graph_result result_;
 };
 INSTANTIATE_TEST_SUITE_P(all, changing_graph, testing::Values(device_option::emulated, device_option::cuda),
@@ -144,6 +146,15 @@ TEST_P(changing_graph, with_weights_by_invariants) {
     weights_ = true;
     ASSERT_NO_FATAL_FAILURE(run("grid:9x8,20", update_mode::window, 40));
     expect_right();
+}
+TEST_P(changing_graph, that_is_large_is_compared_when_it_is_full) {
+    every_batch_below_ = 0;
+    chosen_ = {analysis::bfs};
+    ASSERT_NO_FATAL_FAILURE(run("grid:20x10,0", update_mode::build, 100));  // 370 edges: four batches, and four more
+    EXPECT_EQ(result_.batches.size(), 8u);
+    EXPECT_EQ(result_.analyses[0].times, 4u) << "after batches 1, 4, 5 and 8";
+    EXPECT_EQ(result_.analyses[0].edges, 370u);
+    EXPECT_EQ(result_.analyses[0].wrong + result_.wrong_edges + result_.wrong_counts, 0u);
 }
 TEST_P(changing_graph, becomes_its_second_version) {
     const auto first = graph_of("er:40,150", 3);
