@@ -83,10 +83,14 @@ std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges, bool wei
 
 std::vector<check> checks_of(const graph_result& r, const graph_arguments& a) {
     const bool on_host = a.run.check == graph_check::host;
+    std::uint64_t duplicates = 0;
+    for (const graph_batch_row& b : r.batches) {
+        duplicates += b.duplicates;
+    }
     std::vector<check> all{
         {"batches", r.wrong_counts == 0 && r.left == 0,
-         absl::StrFormat("%d; %d took another number of edges than %s, %d directions found no memory", r.batches.size(),
-                         r.wrong_counts, on_host ? "the host's set" : "they had", r.left)},
+         absl::StrFormat("%d; %d took another number of edges than %s, %d directions were duplicates, %d found no memory",
+                         r.batches.size(), r.wrong_counts, on_host ? "the host's set" : "they had", duplicates, r.left)},
         {"edges", r.wrong_edges == 0,
          absl::StrFormat("%d comparisons differ from %s", r.wrong_edges,
                          on_host ? "the host's rows" : "the invariants of rows")}};
@@ -293,6 +297,8 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
         batches.push_back({{"adds", b.adds},
                            {"directions", b.directions},
                            {"taken", b.taken},
+                           {"duplicates", b.duplicates},
+                           {"left", b.left},
                            {"ms", b.milliseconds},
                            {"edges", b.edges},
                            {"bytes", b.row_bytes}});

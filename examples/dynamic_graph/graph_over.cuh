@@ -60,10 +60,10 @@ private:
                                                                         batch.properties, batch.count, counts_.data()},
                               us)
                         : s);
-        std::uint64_t words[2]{};
+        std::uint64_t words[3]{};
         static_assert(sizeof(words) == sizeof(update_counts));
         s.Update(s.ok() ? copy_to_host(on_, words, counts_.data(), sizeof(words)) : s);
-        return s.ok() ? absl::StatusOr<batch_result>(batch_result{words[0], 0, words[1]}) : s;
+        return s.ok() ? absl::StatusOr<batch_result>(batch_result{words[0], words[1], words[2]}) : s;
     }
 
     simt::executor on_;

@@ -72,6 +72,8 @@ struct graph_batch_row {
     bool adds = true;
     std::uint64_t directions = 0;  ///< in the batch
     std::uint64_t taken = 0;
+    std::uint64_t duplicates = 0;  ///< as `batch_result::duplicates`
+    std::uint64_t left = 0;        ///< without memory
     double milliseconds = 0;  ///< from the call to the end of its last kernel
     std::uint64_t edges = 0;  ///< directions in the graph afterwards
     std::uint64_t row_bytes = 0;
@@ -93,7 +95,8 @@ struct graph_result {
     std::vector<graph_batch_row> batches;
     std::vector<graph_analysis_row> analyses;
     std::optional<second_version_row> second;  ///< of `then`
-    std::uint64_t wrong_counts = 0;            ///< batches that took another number of edges than the host's graph
+    std::uint64_t wrong_counts = 0;            ///< batches that took another number of edges than the host's graph, or whose
+                                               ///< counts do not add up to their directions
     std::uint64_t wrong_edges = 0;             ///< comparisons in which rows or weights differ from the host's
     std::uint64_t left = 0;                    ///< directions without memory
     double bytes_per_edge = 0;                 ///< at the most edges

@@ -14,7 +14,8 @@ namespace orchard::examples {
 /// What a kernel did, in directions; zero before.
 struct update_counts {
     word64 taken;
-    word64 left;  ///< found no memory
+    word64 duplicates;  ///< there already, or, to be removed, not there
+    word64 left;        ///< found no memory
 };
 
 /// Adds or removes edges, each in both directions. Threads that add the same edge are possible: one of them adds it.
@@ -36,6 +37,7 @@ struct change_edges {
     }
     ORCHARD_FN void operator()(simt::thread_position at) const {
         std::uint64_t taken = 0;
+        std::uint64_t duplicates = 0;
         std::uint64_t left = 0;
         for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
             const std::uint32_t u = sources[i];
@@ -43,10 +45,12 @@ struct change_edges {
             const edge_result there = change(u, v, i);
             const edge_result back = change(v, u, i);
             taken += (there == edge_result::done ? 1 : 0) + (back == edge_result::done ? 1 : 0);
+            duplicates += (there == edge_result::no_change ? 1 : 0) + (back == edge_result::no_change ? 1 : 0);
             left += (there == edge_result::no_memory ? 1 : 0) + (back == edge_result::no_memory ? 1 : 0);
         }
-        if (taken + left != 0) {
+        if (taken + duplicates + left != 0) {
             counts->taken.fetch_add<simt::order::relaxed>(taken);
+            counts->duplicates.fetch_add<simt::order::relaxed>(duplicates);
             counts->left.fetch_add<simt::order::relaxed>(left);
         }
     }

@@ -14,6 +14,7 @@
 ///     to_csr       ms to that of compressed sparse rows; of `memory`: bytes an edge to theirs
 ///     bytes_per_edge   `memory`: all that the heap holds after `trim`; `memory compact`: the same after
 ///                  `graph::compact`; `blocks`: of the graph's blocks alone
+///     duplicates   `insert all` and `erase all`: directions that a batch had, and that were there already, or gone
 ///     wrong        results that are not those of compressed sparse rows
 ///
 /// `--operations N` takes 2^N vertices, 22 unless given.
@@ -103,13 +104,14 @@ private:
         return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
     }
     void add_row(const std::string& step, std::uint64_t directions, double ms, double to_csr = 0,
-                 double bytes_per_edge = 0, std::uint64_t wrong = 0) {
+                 double bytes_per_edge = 0, std::uint64_t wrong = 0, std::uint64_t duplicates = 0) {
         rows_.push_back({{"step", step},
                          {"directions", directions},
                          {"ms", ms},
                          {"g_per_s", ms > 0 ? static_cast<double>(directions) / ms * 1e-6 : 0},
                          {"to_csr", to_csr},
                          {"bytes_per_edge", bytes_per_edge},
+                         {"duplicates", duplicates},
                          {"wrong", wrong}});
     }
 
@@ -136,8 +138,12 @@ private:
             }
         }
         edges_ = adds ? sum.taken : edges_;
-        // What went in comes out.
-        add_row(name + " all", count * batch_, all, 0, 0, sum.left + (adds || sum.taken == edges_ ? 0 : 1));
+        // What went in comes out, and each direction is counted once, except the second one of a loop.
+        const std::uint64_t counted = sum.taken + sum.duplicates + sum.left;
+        counted_ = adds ? counted : counted_;
+        const bool adds_up = counted == counted_ && counted <= count * batch_;
+        add_row(name + " all", count * batch_, all, 0, 0,
+                sum.left + (adds || sum.taken == edges_ ? 0 : 1) + (adds_up ? 0 : 1), sum.duplicates);
         return absl::OkStatus();
     }
 
@@ -343,6 +349,7 @@ private:
     std::uint64_t batch_;  ///< directions
     ordered_json rows_ = ordered_json::array();
     std::uint64_t edges_ = 0;
+    std::uint64_t counted_ = 0;  ///< directions that the results of the batches have
     std::uint32_t vertices_ = 0;
     std::uint32_t hub_count_ = 0;
     device_array<std::uint32_t> sources_;

@@ -68,6 +68,9 @@ protected:
         EXPECT_EQ(result_.wrong_edges, 0u);
         EXPECT_EQ(result_.left, 0u);
         EXPECT_TRUE(result_.is_valid) << result_.fault;
+        for (const graph_batch_row& b : result_.batches) {
+            EXPECT_EQ(b.taken + b.duplicates + b.left, b.directions);
+        }
         for (const graph_analysis_row& row : result_.analyses) {
             EXPECT_EQ(row.wrong, 0u) << name_of(row.what) << ": " << row.first_wrong;
             EXPECT_EQ(row.times, result_.batches.size());
@@ -101,6 +104,10 @@ TEST_P(changing_graph, whose_edges_go_and_come_again) {
 TEST_P(changing_graph, with_many_edges_of_few_vertices) {
     ASSERT_NO_FATAL_FAILURE(run("grid:12x11,20", update_mode::pressure, 300));
     expect_right();
+    // Of 300 random edges between 132 vertices some are twice in their batch.
+    EXPECT_EQ(result_.batches.front().duplicates, 0u);
+    EXPECT_GT(result_.batches.back().duplicates, 0u);
+    EXPECT_FALSE(result_.batches.back().adds);
 }
 TEST_P(changing_graph, by_kernels) {
     by_ = update_way::kernels;
@@ -119,6 +126,7 @@ TEST_P(changing_graph, with_weights_by_kernels) {
     chosen_ = {analysis::sssp};
     ASSERT_NO_FATAL_FAILURE(run("grid:10x8,10", update_mode::pressure, 100));
     expect_right();
+    EXPECT_GT(result_.batches.back().duplicates, 0u);
 }
 TEST_P(changing_graph, changes_the_weights_of_its_second_version) {
     weights_ = true;
