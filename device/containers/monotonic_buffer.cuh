@@ -69,7 +69,9 @@ public:
             begin = take(sum.all);
         }
         begin = device::from_leader(group, begin);
-        simt::sync(group);  // what the leader has acquired
+        if (!simt::mutation::is(simt::mutation::fault::buffer_sync)) {
+            simt::sync(group);  // what the leader has acquired
+        }
         return begin == 0 ? nullptr : reinterpret_cast<void*>(begin + (sum.before << log_unit));
     }
 
