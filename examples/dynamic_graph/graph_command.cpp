@@ -89,11 +89,16 @@ std::vector<check> checks_of(const graph_result& r, const graph_arguments& a) {
     }
     std::vector<check> all{
         {"batches", r.wrong_counts == 0 && r.left == 0,
-         absl::StrFormat("%d; %d took another number of edges than %s, %d directions were duplicates, %d found no memory",
-                         r.batches.size(), r.wrong_counts, on_host ? "the host's set" : "they had", duplicates, r.left)},
+         absl::StrFormat(
+             "%d; %d took another number of edges than %s, %d directions were duplicates, %d found no memory",
+             r.batches.size(), r.wrong_counts, on_host ? "the host's set" : "they had", duplicates, r.left)},
         {"edges", r.wrong_edges == 0,
          absl::StrFormat("%d comparisons differ from %s", r.wrong_edges,
                          on_host ? "the host's rows" : "the invariants of rows")}};
+    all.push_back({"contains", r.questions.wrong == 0,
+                   absl::StrFormat("%d questions, %d edges are there; %d answers differ from %s; %.1f M/s",
+                                   r.questions.asked, r.questions.there, r.questions.wrong,
+                                   on_host ? "the host's set" : "the batch", r.questions.rate)});
     if (r.second) {
         all.push_back({"second version", r.second->equal,
                        absl::StrFormat("%d edges added, %d removed; the rows are%s those of the second graph",
@@ -328,6 +333,11 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
                           {"csr_bytes_per_edge", r.result.csr_bytes_per_edge},
                           {"degrees", r.result.degrees},
                           {"batches", std::move(batches)},
+                          {"contains",
+                           {{"asked", r.result.questions.asked},
+                            {"there", r.result.questions.there},
+                            {"wrong", r.result.questions.wrong},
+                            {"m_per_s", r.result.questions.rate}}},
                           {"analyses", std::move(rows)},
                           {"statistics", in_heap ? command_line::json_of(r.result.at_end) : ordered_json()}};
     if (r.result.second) {

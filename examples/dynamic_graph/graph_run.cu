@@ -63,9 +63,10 @@ public:
         const bool every = vertices_ <= options_.every_batch_below;
         for (std::size_t i = 0; i < batches.size() && s.ok(); ++i) {
             s.Update(apply(batches[i]));
-            if (s.ok() && (every || i == 0 || i == batches.size() / 2 || i == last_insertion ||
-                           i + 1 == batches.size())) {
+            if (s.ok() &&
+                (every || i == 0 || i == batches.size() / 2 || i == last_insertion || i + 1 == batches.size())) {
                 s.Update(compare());
+                s.Update(s.ok() ? ask(batches[i]) : s);
             }
             bar.add(batches[i].edges.size());
         }
@@ -204,6 +205,43 @@ private:
                 note_degrees();
             }
         }
+        return absl::OkStatus();
+    }
+
+    /// Asks for the edges of the batch that came last. Where the host has a set: also for pairs of an end of each edge
+    /// and one of the next, most of which are no edges.
+    absl::Status ask(const planned_batch& b) {
+        const bool on_host = options_.check == graph_check::host;
+        const std::uint64_t edges = b.edges.size();
+        std::vector<std::uint8_t> answers(on_host ? 2 * edges - 1 : edges);
+        auto found = device_array<std::uint8_t>::create(heap_.executor(), answers.size());
+        if (!found.ok()) {
+            return found.status();
+        }
+        const auto began = std::chrono::steady_clock::now();
+        absl::Status s = graph_.contains(sources_.data(), targets_.data(), edges, found->data());
+        if (s.ok() && answers.size() > edges) {
+            s.Update(graph_.contains(sources_.data(), targets_.data() + 1, edges - 1, found->data() + edges));
+        }
+        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
+        s.Update(s.ok() ? found->download(answers) : s);
+        if (!s.ok()) {
+            return s;
+        }
+        std::atomic<std::uint64_t> wrong{0};
+        parallel_for(answers.size(), [&](std::size_t i) {
+            const edge e =
+                i < edges ? b.edges[i] : edge::between(b.edges[i - edges].low(), b.edges[i - edges + 1].high());
+            const bool right = on_host ? std::ranges::binary_search(edges_, e, {}, &weighted_edge::ends) : b.adds;
+            if ((answers[i] != 0) != right) {
+                ++wrong;
+            }
+        });
+        graph_questions& q = result_.questions;
+        q.asked += answers.size();
+        q.there += static_cast<std::uint64_t>(std::ranges::count(answers, std::uint8_t{1}));
+        q.wrong += wrong;
+        q.rate = std::max(q.rate, static_cast<double>(answers.size()) / std::max(took.count(), 1e-3));
         return absl::OkStatus();
     }
 

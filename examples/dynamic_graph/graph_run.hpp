@@ -74,8 +74,8 @@ struct graph_batch_row {
     std::uint64_t taken = 0;
     std::uint64_t duplicates = 0;  ///< as `batch_result::duplicates`
     std::uint64_t left = 0;        ///< without memory
-    double milliseconds = 0;  ///< from the call to the end of its last kernel
-    std::uint64_t edges = 0;  ///< directions in the graph afterwards
+    double milliseconds = 0;       ///< from the call to the end of its last kernel
+    std::uint64_t edges = 0;       ///< directions in the graph afterwards
     std::uint64_t row_bytes = 0;
 };
 
@@ -91,15 +91,24 @@ struct graph_analysis_row {
     analysis_result last;      ///< of the last time, on the graph; empty unless `keeps_values`
 };
 
+/// What the graph said when it was asked whether edges are there.
+struct graph_questions {
+    std::uint64_t asked = 0;
+    std::uint64_t there = 0;
+    std::uint64_t wrong = 0;  ///< answers that are not those of the host's set, or of the batch that came last
+    double rate = 0;          ///< millions a second, by the host's clock, of the fastest comparison
+};
+
 struct graph_result {
     std::vector<graph_batch_row> batches;
     std::vector<graph_analysis_row> analyses;
     std::optional<second_version_row> second;  ///< of `then`
-    std::uint64_t wrong_counts = 0;            ///< batches that took another number of edges than the host's graph, or whose
-                                               ///< counts do not add up to their directions
-    std::uint64_t wrong_edges = 0;             ///< comparisons in which rows or weights differ from the host's
-    std::uint64_t left = 0;                    ///< directions without memory
-    double bytes_per_edge = 0;                 ///< at the most edges
+    std::uint64_t wrong_counts = 0;  ///< batches that took another number of edges than the host's graph, or whose
+                                     ///< counts do not add up to their directions
+    std::uint64_t wrong_edges = 0;   ///< comparisons in which rows or weights differ from the host's
+    std::uint64_t left = 0;          ///< directions without memory
+    graph_questions questions;       ///< at each comparison
+    double bytes_per_edge = 0;       ///< at the most edges
     double csr_bytes_per_edge = 0;
     std::vector<std::uint64_t> degrees;  ///< vertices by the logarithm of their degree, at the most edges
     bool is_valid = false;               ///< the heap, at the end; this and what follows: in a heap alone

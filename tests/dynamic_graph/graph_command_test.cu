@@ -67,6 +67,11 @@ protected:
         EXPECT_EQ(result_.wrong_counts, 0u);
         EXPECT_EQ(result_.wrong_edges, 0u);
         EXPECT_EQ(result_.left, 0u);
+        EXPECT_EQ(result_.questions.wrong, 0u);
+        EXPECT_GT(result_.questions.there, 0u);
+        if (check_ == graph_check::host) {
+            EXPECT_LT(result_.questions.there, result_.questions.asked);
+        }
         EXPECT_TRUE(result_.is_valid) << result_.fault;
         for (const graph_batch_row& b : result_.batches) {
             EXPECT_EQ(b.taken + b.duplicates + b.left, b.directions);
