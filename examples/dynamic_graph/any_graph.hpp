@@ -27,8 +27,11 @@ public:
     virtual ~any_graph() = default;
 
     virtual absl::Status reserve_vertices(std::uint64_t count) = 0;
-    /// Returns what became of a batch, whose edges were added or removed. Kernels count no duplicates.
+    /// Returns what became of a batch, whose edges were added or removed.
     virtual absl::StatusOr<batch_result> change(update_way by, bool adds, const edge_batch<Property>& batch) = 0;
+    /// Sets `result[i]` to 1 if there is an edge from `sources[i]` to `targets[i]`, else to 0. All in device memory.
+    virtual absl::Status contains(const std::uint32_t* sources, const std::uint32_t* targets, std::uint64_t count,
+                                  std::uint8_t* result) const = 0;
     [[nodiscard]] virtual absl::StatusOr<graph_statistics> stats() const = 0;
     [[nodiscard]] virtual absl::StatusOr<csr_graph<Property>> to_csr() = 0;
     /// Returns the view for kernels that read the graph.

@@ -41,6 +41,10 @@ public:
         }
         return adds ? change_by_kernel<true>(batch) : change_by_kernel<false>(batch);
     }
+    absl::Status contains(const std::uint32_t* sources, const std::uint32_t* targets, std::uint64_t count,
+                          std::uint8_t* result) const override {
+        return graph_.contains(sources, targets, count, result);
+    }
     absl::StatusOr<graph_statistics> stats() const override { return graph_.stats(); }
     absl::StatusOr<csr_graph<Property>> to_csr() override { return graph_.to_csr(); }
     graph_view<Property> view() const override { return graph_.ref(); }

@@ -214,7 +214,7 @@ private:
         const bool on_host = options_.check == graph_check::host;
         const std::uint64_t edges = b.edges.size();
         std::vector<std::uint8_t> answers(on_host ? 2 * edges - 1 : edges);
-        auto found = device_array<std::uint8_t>::create(heap_.executor(), answers.size());
+        auto found = device_array<std::uint8_t>::create(on_, answers.size());
         if (!found.ok()) {
             return found.status();
         }

@@ -29,14 +29,19 @@ import summarise_pages
 
 DESCRIBED = Path(__file__).resolve().parent / "describe"
 # Results whose rows another command writes.
-NOT_BENCHMARKS = ("walk",)
+NOT_BENCHMARKS = ("walk", "apps_tiles")
 # Commands of their own; all others are `orchard bench NAME`. The device's budget is a quarter of the data for patterns,
 # and half of it for the applications.
 COMMANDS = {
     "oversubscribe": ("oversubscribe", "--capacity", "8GiB", "--data", "4", "--patterns",
                       "working-set,random,graph-walk"),
-    "apps": ("apps", "all", "--backing", "elastic,managed", "--bytes", "8GiB", "--capacity", "4GiB", "--host-budget",
+    "apps": ("apps", "all", "--backing", "elastic", "--bytes", "8GiB", "--capacity", "4GiB", "--host-budget",
              "10GiB", "--layout", "linear,interleaved:64K", "--limit", "0.25", "--passes", "4", "--move"),
+    "apps_model": ("apps", "all", "--backing", "managed", "--bytes", "8GiB", "--capacity", "4GiB", "--host-budget",
+                   "10GiB", "--layout", "linear,interleaved:64K", "--limit", "0.25", "--passes", "1"),
+    "oversubscribe_sweep": ("oversubscribe", "--capacity", "1GiB", "--data", "0.5,1,2,4,8", "--layouts",
+                            "linear,interleaved:64K", "--passes", "5", "--limit", "0.1"),
+    "mailbox_managed": ("bench", "mailbox", "--mailbox-memory", "managed"),
 }
 
 
@@ -86,7 +91,7 @@ def measure(name, options, machine, driver, cuda):
     rows = misshapen.rows_of(json.loads(raw.read_text(encoding="utf-8")))
     if name == "pages":
         rows = summarise_pages.summarised(rows, [summarise_pages.register(r) for r in options.registers])
-    if name == "oversubscribe":
+    if name.startswith("oversubscribe"):
         rows = summarise_oversubscribe.summarised(rows)
     summed = options.output_dir / "raw" / f"{name}.rows.json"
     summed.write_text(json.dumps(rows), encoding="utf-8")

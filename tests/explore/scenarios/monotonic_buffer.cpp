@@ -42,7 +42,7 @@ void run_monotonic_buffer(world& w) {
     w.s.name_words(&state, sizeof(state), "buffer", 8);
     const monotonic_buffer_ref buffer(heap.ref, &state, buffer_log_first);
     // Most runs have no object that leaves chunks out.
-    const std::uint64_t kinds = buffer_sizes.size() - (w.s.pick(4) == 0 ? 0 : 1);
+    const auto kinds = static_cast<std::uint32_t>(buffer_sizes.size()) - (w.s.pick(4) == 0 ? 0u : 1u);
     std::vector<std::pair<void*, std::uint64_t>> objects;
     w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
         for (int i = 0; i < w.size.operations; ++i) {
