@@ -335,8 +335,10 @@ void declare(CLI::App& app, arguments& a) {
         ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(0, 1024).description(""));
-    app.add_option("--memory", a.memory,
-                   "Memory of each allocator; 8GiB unless given, 2GiB with --quick, 128MiB on the emulated device")
+    app.add_option(
+           "--memory", a.memory,
+           "Memory of each allocator; unless given 8GiB, up to 80GiB for the largest requests of align_10a, 2GiB with "
+           "--quick, 128MiB on the emulated device")
         ->type_name("BYTES");
     app.add_option(
            "--repeats", a.repeats,

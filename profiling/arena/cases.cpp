@@ -414,7 +414,7 @@ std::uint64_t default_memory(simt::device_kind device, bool quick) {
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device) {
     if (c.what != kind::fill && c.what != kind::nearly_full) {
         const std::uint64_t most = c.what == kind::malloc_time ? for_device(c, device).threads * largest_request(c) : 0;
-        return most >= memory ? most + most / 4 : memory;
+        return most >= memory && memory >= default_memory(device, false) ? most + most / 4 : memory;
     }
     return std::min(memory, device == simt::device_kind::emulated ? 16 * mib
                             : c.what == kind::fill                ? 2 * gib

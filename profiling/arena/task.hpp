@@ -110,7 +110,8 @@ std::uint64_t largest_request(const arena_case& c);
 std::uint64_t default_memory(simt::device_kind device, bool quick);
 /// Returns the bytes of them that a case uses: `fill` takes 2 GiB at most, as in the paper, and `nearly_full` 256 MiB;
 /// both 16 MiB on the emulated device. Where the requests of `malloc_time` may be all of `memory` or more, it is five
-/// quarters of the most that they may be (up to 80 GiB, for Zhang et al., Fig. 10a).
+/// quarters of the most that they may be (up to 80 GiB, for Zhang et al., Fig. 10a), unless `memory` is below the
+/// default, and thus a bound that was given.
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device);
 /// Timed repetitions of a case.
 int default_repeats(simt::device_kind device, bool quick);

@@ -102,7 +102,13 @@ absl::StatusOr<row> model_row_of_application(heap& in, const plan& p, const row_
     if (!made.ok()) {
         return made.status();
     }
-    row r = made->counts ? row_of_model(p, of, *made->counts, 1) : axes_of(of);
+    const uvm_model::result nothing;
+    row r = row_of_model(p, of, made->counts ? *made->counts : nothing, 1);
+    if (!made->counts) {
+        r["kernel_first_ms"] = nullptr;
+        r.erase("moved_to_device_bytes");
+        r.erase("moved_to_host_bytes");
+    }
     r["part"] = made->found.part;
     r["checked"] = made->found.checked;
     r["wrong"] = made->found.wrong;

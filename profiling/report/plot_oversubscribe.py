@@ -34,6 +34,8 @@ def lines_of(rows):
     """{(way, by): ([data], [ms])} of one pattern, by size."""
     lines = {}
     for row in sorted(rows, key=lambda row: row["data"]):
+        if milliseconds_of(row) is None:  # the model had no record of all accesses
+            continue
         sizes, times = lines.setdefault((row["way"], row["by"]), ([], []))
         sizes.append(row["data"])
         times.append(milliseconds_of(row))
