@@ -472,7 +472,8 @@ struct heap_memory {
     [[nodiscard]] static absl::Status shortage() { return absl::OkStatus(); }
 };
 
-/// Changes the graph that was made. It ends with the run, and has then given back what it had.
+/// Returns what the run found in the graph that was made; the graph's error if it was not. The graph ends with the
+/// run, and has then given back its memory.
 template <class Property>
 absl::StatusOr<graph_result> run_with(graph_in_allocator::made<Property> g, const simt::executor& on,
                                       std::uint32_t vertices, const std::vector<planned_batch>& batches,

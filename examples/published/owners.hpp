@@ -19,11 +19,14 @@ inline std::uint64_t any_size(std::uint64_t) { return ~std::uint64_t{0}; }
 
 /// Bytes of KMA's superblocks, the most that it may have.
 inline constexpr std::uint32_t kma_superblock = 65536;
+/// Returns the bytes of the largest block of KMA, whatever the memory: a superblock without its header.
 inline std::uint64_t kma_largest(std::uint64_t) { return kma_superblock - 32; }
+/// Returns KMA with superblocks of the most bytes. Errors: those of `kma::create`.
 inline absl::StatusOr<kma> create_kma(const simt::executor& on, std::uint64_t bytes) {
     return kma::create(on, {.capacity = bytes, .superblock_bytes = kma_superblock});
 }
 
+/// Returns XMalloc before a heap of its own, with its usual queues. Errors: those of `xmalloc::create`.
 inline absl::StatusOr<xmalloc<heap_ref>> create_xmalloc(const simt::executor& on, std::uint64_t bytes) {
     return xmalloc<heap_ref>::create(on, {.capacity = bytes});
 }

@@ -181,7 +181,7 @@ TEST_P(by_warp_allocator, one_lane_has_a_block_alone) {
     sizes[5] = 16;
     sizes[40] = 112;
     sizes[64] = 5000;  // too large to be shared
-    sizes[95] = 1000;  // so that nobody shares with this one
+    sizes[95] = 1000;  // so that no other lane shares with this one
     const std::vector<block> got = from.allocate(sizes);
     EXPECT_EQ(blocks_of_heap(), 4u);
     from.free(got);

@@ -8,7 +8,7 @@
 ///
 ///     malloc(bytes)
 ///       small, and another lane too ? ask together            one block of the heap for the lanes: a shared block
-///                              else   ask alone               a block of the heap, in which nobody else has a part
+///                              else   ask alone               a block of the heap for this lane alone
 ///
 ///     shared block   | header | of a lane | header | of another lane | header | of a third lane |
 ///     block alone    | header | of the lane |
