@@ -88,9 +88,8 @@ def main():
     turns = []
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
-            first = turn % len(ways)
-            done = {way: run(options, way, folder) for way in ways[first:] + ways[:first]}
-            turns.append(done)
+            begin = turn % len(ways)
+            turns.append({way: run(options, way, folder) for way in ways[begin:] + ways[:begin]})
     pairs = [(column, way) for column in COLUMNS for way in ways[1:]]
     print(f"| rows | number | {' | '.join(f'`{c}`, {w}' for c, w in pairs)} |\n|---|---:|{'---:|' * len(pairs)}")
     first = turns[0]["without"]

@@ -35,6 +35,17 @@ apps::outcome run(heap& h, const char* name, const job& j) {
     return found.ok() ? *std::move(found) : apps::outcome{};
 }
 
+/// Returns the accesses of all warps of a trace.
+std::vector<uvm_model::access> accesses_of(const uvm_model::trace& t) {
+    std::vector<uvm_model::access> all;
+    for (const auto& steps : all_of(*t.source())) {
+        for (const auto& step : steps) {
+            all.insert(all.end(), step.begin(), step.end());
+        }
+    }
+    return all;
+}
+
 /// A row of 64 KiB for each of 256 threads: eight warps, each of which has a VA block of each grid.
 job of_stencil() {
     job j;
@@ -92,12 +103,8 @@ TEST(AppTrace, HasEachPageOfALongRow) {
     auto t = uvm_model::trace::parse(found.recorded.trace);
     ASSERT_TRUE(t.ok()) << t.status();
     std::set<std::uint64_t> pages;
-    for (const auto& steps : all_of(*t->source())) {
-        for (const auto& step : steps) {
-            for (const auto& a : step) {
-                pages.insert(a.address / big_page_bytes);
-            }
-        }
+    for (const uvm_model::access& a : accesses_of(*t)) {
+        pages.insert(a.address / big_page_bytes);
     }
     // Both grids; a row more or less at the edges, which have no neighbour.
     EXPECT_GE(pages.size() * big_page_bytes, j.bytes * 9 / 10);
@@ -125,12 +132,8 @@ TEST(AppTrace, CountsSharedWordsAsAtomic) {
     auto t = uvm_model::trace::parse(found.recorded.trace);
     ASSERT_TRUE(t.ok()) << t.status();
     std::set<access_kind> kinds;
-    for (const auto& steps : all_of(*t->source())) {
-        for (const auto& step : steps) {
-            for (const auto& a : step) {
-                kinds.insert(a.kind);
-            }
-        }
+    for (const uvm_model::access& a : accesses_of(*t)) {
+        kinds.insert(a.kind);
     }
     EXPECT_EQ(kinds, (std::set<access_kind>{access_kind::read, access_kind::atomic}));
 }

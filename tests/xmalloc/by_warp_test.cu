@@ -19,40 +19,16 @@ namespace {
 using by_8_kib = by_warp_ref<8192>;
 using by_64_kib = by_warp_ref<65536>;
 
-/// Thread i allocates from the first heap if i is even, and from the second one if it is odd.
-template <class Ref>
-struct allocate_from_two {
-    Ref first;
-    Ref second;
-    const std::uint64_t* sizes;
-    block* blocks;
-    std::uint64_t count;
+/// The view of two heaps: thread i uses the first one if i is even, and the second one if it is odd.
+struct one_of_two {
+    by_8_kib first;
+    by_8_kib second;
 
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t i = at.global_thread();
-        if (i < count) {
-            const Ref from = i % 2 == 0 ? first : second;
-            void* const p = from.malloc(sizes[i]);
-            blocks[i] = {as_number(p), p != nullptr ? sizes[i] : 0};
-        }
+    [[nodiscard]] ORCHARD_FN by_8_kib mine() const {
+        return simt::position().global_thread() % 2 == 0 ? first : second;
     }
-};
-
-/// Thread i frees block i, which `allocate_from_two` allocated.
-template <class Ref>
-struct free_in_two {
-    Ref first;
-    Ref second;
-    const block* blocks;
-    std::uint64_t count;
-
-    ORCHARD_FN void operator()(simt::thread_position at) const {
-        const std::uint64_t i = at.global_thread();
-        if (i < count) {
-            const Ref from = i % 2 == 0 ? first : second;
-            from.free(blocks[i].pointer());
-        }
-    }
+    [[nodiscard]] ORCHARD_FN void* malloc(std::uint64_t bytes) const { return mine().malloc(bytes); }
+    ORCHARD_FN void free(void* p) const { mine().free(p); }
 };
 
 class by_warp_allocator : public on_each_device {
@@ -245,18 +221,17 @@ TEST_P(by_warp_allocator, lanes_are_served_alone_if_there_is_no_memory_for_all) 
 
 TEST_P(by_warp_allocator, lanes_of_one_warp_ask_two_heaps) {
     heap other = new_heap(32);
-    const by_8_kib first(heap_->ref());
-    const by_8_kib second(other.ref());
+    const one_of_two both{by_8_kib(heap_->ref()), by_8_kib(other.ref())};
     auto from = rig<by_8_kib>();
     const std::vector<std::uint64_t> sizes = mixed_sizes(96, 120);
     const auto wanted = from.array_of(sizes);
     const auto blocks = from.array_of(std::vector<block>(sizes.size()));
     from.launch(simt::grid_for(sizes.size(), 96),
-                allocate_from_two<by_8_kib>{first, second, wanted.data(), blocks.data(), sizes.size()});
+                allocate_sizes<one_of_two>{both, wanted.data(), blocks.data(), sizes.size()});
     EXPECT_EQ(from.count_disjoint(from.to_host(blocks)), sizes.size());
     EXPECT_EQ(blocks_of_heap(), 3u);
     EXPECT_EQ(blocks_of(other), 3u);
-    from.launch(simt::grid_for(sizes.size(), 64), free_in_two<by_8_kib>{first, second, blocks.data(), sizes.size()});
+    from.launch(simt::grid_for(sizes.size(), 64), free_blocks<one_of_two>{both, blocks.data(), sizes.size()});
     EXPECT_EQ(blocks_of_heap(), 0u);
     EXPECT_EQ(blocks_of(other), 0u);
 }
