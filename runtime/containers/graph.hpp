@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "device/containers/graph.cuh"
+#include "device/simt/side_stream.hpp"
 #include "runtime/containers/graph_core.hpp"
 #include "runtime/containers/graph_kernels.hpp"
 #include "runtime/containers/sort_keys.hpp"
@@ -170,8 +171,8 @@ public:
         list = {*std::move(sources), *std::move(targets), *std::move(properties)};
         if (rest_ != 0) {
             const detail::graph_edges_of<Property> kernel{
-                last_.keys, last_.values,        batch.properties,    rest_,
-                last_.bits, list.sources.data(), list.targets.data(), list.properties.data()};
+                last_.old_runs, last_.values,        batch.properties,    rest_,
+                last_.bits,     list.sources.data(), list.targets.data(), list.properties.data()};
             if (absl::Status s = core_->run(rest_, kernel); !s.ok()) {
                 return s;
             }
@@ -363,6 +364,13 @@ private:
             if (bits_of(greatest) <= bits_) {
                 const std::uint64_t changing = counts->changing.template load<simt::order::relaxed>();
                 rest_ = counts->left.template load<simt::order::relaxed>();
+                if (rest_ != 0) {
+                    using list = detail::graph_list_left<Property, Insert, Heap>;
+                    s.Update(core_->run(count, list{{ref(), last_, batch.properties}}));
+                    if (!s.ok()) {
+                        return s;
+                    }
+                }
                 const std::uint64_t loops = counts->loops.template load<simt::order::relaxed>();
                 return batch_result{changing - rest_, count - changing - loops, rest_};
             }
@@ -375,21 +383,53 @@ private:
     absl::Status launch(const edge_batch<Property>& batch) {
         detail::graph_batch& b = last_;
         absl::Status s = core_->enqueue(1, detail::graph_begin{b.counts});
-        s.Update(core_->enqueue(batch.count,
-                                detail::graph_keys{batch.sources, batch.targets, batch.count, batch.undirected, b}));
+        s.Update(
+            core_->enqueue(batch.count, detail::graph_keys<Property, Insert, Heap>{ref(), batch.sources, batch.targets,
+                                                                                   batch.count, batch.undirected, b}));
         s.Update(s.ok() ? scratch_.sort(core_->on, b) : s);
-        if (Insert) {
-            s.Update(core_->enqueue(b.count, detail::graph_segments<Property, Heap>{ref(), b}));
-        }
         s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert, Heap>{ref(), b}));
         s.Update(s.ok() ? scratch_.sum(core_->on, b) : s);
         s.Update(core_->enqueue(b.count + 1, detail::graph_gather<has_property>{b}));
-        using hubs = detail::graph_merge_hubs<Property, Insert, Heap>;
-        const detail::graph_merger<Property, Insert, Heap> merger{ref(), b, batch.properties};
-        s.Update(core_->enqueue(b.count, detail::graph_merge<Property, Insert, Heap>{merger}));
+        scratch_.prepare_rows(b);
+        using changer = detail::graph_changer<Property, Insert, Heap>;
+        s.Update(core_->enqueue(b.count, detail::graph_row_keys<Property, Insert, Heap>{{ref(), b, batch.properties}}));
+        s.Update(s.ok() ? scratch_.sort_rows(core_->on, b) : s);
+        s.Update(
+            core_->enqueue(b.count, detail::graph_bands<Property>{b, changer::hub_degree, changer::narrow_degree}));
+        return s.ok() ? change_rows(changer{ref(), b, batch.properties}) : s;
+    }
+    /// Launches the kernels that change rows: of those that stay, and beside them of those that move.
+    template <bool Insert>
+    absl::Status change_rows(const detail::graph_changer<Property, Insert, Heap>& changer) {
+        using hubs = detail::graph_change_hubs<Property, Insert, Heap>;
+        using others = detail::graph_change_rows<Property, Insert, Heap>;
+        const std::uint64_t count = changer.batch.count;
         const bool cuda = core_->on.kind == simt::device_kind::cuda;
         const simt::grid blocks{cuda ? hubs::max_blocks : 4u, cuda ? 512u : 64u};
-        s.Update(to_status(simt::enqueue(core_->on, blocks, hubs{merger})));
+        constexpr std::uint32_t moving = 0;
+        constexpr std::uint32_t staying = detail::graph_row_key::teams;
+        simt::executor beside[2];
+        absl::Status s;
+        const auto next = [&](const simt::launch_result& done) { s.Update(to_status(done)); };
+        const auto enqueue = [&](const simt::executor& on, simt::grid shape, const auto& kernel) {
+            if (s.ok()) {
+                next(simt::enqueue(on, shape, kernel));
+            }
+        };
+        for (int i = 0; i < 2 && s.ok(); ++i) {
+            next(side_[i].fork(core_->on, beside[i]));
+        }
+        const simt::grid threads = core_->shape(count);
+        // First the runs, which the longest chain of kernels needs: the device begins them in this order.
+        enqueue(core_->on, threads, detail::graph_choose<Property, Insert, Heap>{changer});
+        enqueue(beside[0], blocks, hubs{changer, staying});
+        enqueue(beside[1], threads, others{changer, staying});
+        enqueue(core_->on, blocks, hubs{changer, moving});
+        enqueue(core_->on, threads, others{changer, moving});
+        enqueue(core_->on, threads, detail::graph_free_left<Property, Insert, Heap>{changer});
+        for (int i = 0; i < 2 && s.ok(); ++i) {
+            next(side_[i].join(core_->on));
+        }
         return s;
     }
 
@@ -430,6 +470,7 @@ private:
 
     std::shared_ptr<detail::graph_core<Heap>> core_;
     detail::graph_scratch<Property> scratch_;
+    simt::side_stream side_[2];
     detail::graph_batch last_{};  ///< the last batch, in the memory of `scratch_`
     std::uint64_t rest_ = 0;      ///< edges of the last batch that found no memory
     int bits_ = 1;                ///< of a vertex of any batch so far

@@ -227,18 +227,18 @@ public:
     absl::Status prepare(const simt::executor& on, std::uint64_t count) {
         if (counts_.data() == nullptr) {
             auto counts = device_array<graph_counts>::create(on, 1);
-            auto plans = device_array<graph_plan>::create(on, graph_merge_hubs<Property, true>::max_blocks);
-            if (!counts.ok() || !plans.ok()) {
-                return counts.ok() ? plans.status() : counts.status();
+            if (!counts.ok()) {
+                return counts.status();
             }
             counts_ = *std::move(counts);
-            plans_ = *std::move(plans);
         }
         if (keys_.size() >= count) {
             return absl::OkStatus();
         }
         absl::Status s = enlarge(on, numbers_, count + 1);
         s.Update(s.ok() ? enlarge(on, rows_, count + 1) : s);
+        s.Update(s.ok() ? enlarge(on, old_runs_, count) : s);
+        s.Update(s.ok() ? enlarge(on, degrees_, count) : s);
         for (auto* const array : {&places_, &other_places_, &values_, &other_values_}) {
             const bool wanted = has_property || array == &places_ || array == &other_places_;
             s.Update(s.ok() && wanted ? enlarge(on, *array, count) : s);
@@ -260,7 +260,11 @@ public:
                 other_values_.data(),
                 other_places_.data(),
                 rows_.data(),
-                plans_.data(),
+                nullptr,
+                nullptr,
+                nullptr,
+                old_runs_.data(),
+                degrees_.data(),
                 counts_.data(),
                 count,
                 bits};
@@ -272,6 +276,20 @@ public:
         b.changing_keys = arrays.other_keys;
         b.values = arrays.values;
         b.changing_values = arrays.other_values;
+        return s;
+    }
+    /// Sorts the rows by their keys. From the first of these calls on, the memory of the sorted keys, places and
+    /// numbers is that of the rows.
+    void prepare_rows(graph_batch& b) const {
+        b.runs = b.keys;
+        b.row_keys = reinterpret_cast<std::uint8_t*>(b.places);
+        b.order = reinterpret_cast<std::uint32_t*>(b.numbers);
+    }
+    absl::Status sort_rows(const simt::executor& on, graph_batch& b) {
+        sorted_rows arrays{b.row_keys, b.row_keys + b.count, b.order, b.order + b.count};
+        absl::Status s = detail::sort_rows(on, arrays, b.count, memory_);
+        b.row_keys = arrays.keys;
+        b.order = arrays.order;
         return s;
     }
     /// Replaces the numbers by the sums of those before them.
@@ -301,12 +319,13 @@ private:
     device_array<std::uint64_t> keys_;
     device_array<std::uint64_t> other_keys_;
     device_array<std::uint64_t> numbers_;
+    device_array<std::uint64_t> old_runs_;
+    device_array<std::uint32_t> degrees_;
     device_array<std::uint32_t> rows_;
     device_array<std::uint32_t> places_;
     device_array<std::uint32_t> other_places_;
     device_array<std::uint32_t> values_;
     device_array<std::uint32_t> other_values_;
-    device_array<graph_plan> plans_;
     device_array<graph_counts> counts_;
     device_array<std::byte> memory_;
 };

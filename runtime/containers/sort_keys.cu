@@ -69,6 +69,17 @@ absl::Status sort_on_cuda(const simt::executor& on, sorted_arrays& arrays, int c
     return done;
 }
 
+absl::Status sort_rows_on_cuda(const simt::executor& on, sorted_rows& arrays, int count,
+                               device_array<std::byte>& memory) {
+    cub::DoubleBuffer<std::uint8_t> keys(arrays.keys, arrays.other_keys);
+    cub::DoubleBuffer<std::uint32_t> order(arrays.order, arrays.other_order);
+    absl::Status done = with_memory(on, memory, [&](void* p, std::size_t& bytes, cudaStream_t stream) {
+        return cub::DeviceRadixSort::SortPairs(p, bytes, keys, order, count, 0, 8, stream);
+    });
+    arrays = {keys.Current(), keys.Alternate(), order.Current(), order.Alternate()};
+    return done;
+}
+
 #else
 
 absl::Status no_cuda() { return absl::UnimplementedError("this build has no CUDA support; use the emulated device"); }
@@ -102,6 +113,21 @@ absl::Status sort_keys(const simt::executor& on, sorted_arrays& arrays, std::uin
     }
 #if ORCHARD_CUDA_SOURCE
     return sort_on_cuda(on, arrays, static_cast<int>(count), bits, memory);
+#else
+    return no_cuda();
+#endif
+}
+
+absl::Status sort_rows(const simt::executor& on, sorted_rows& arrays, std::uint64_t count,
+                       [[maybe_unused]] device_array<std::byte>& memory) {
+    if (on.kind == simt::device_kind::emulated) {
+        std::stable_sort(arrays.order, arrays.order + count,
+                         [&](std::uint32_t a, std::uint32_t b) { return arrays.keys[a] < arrays.keys[b]; });
+        std::sort(arrays.keys, arrays.keys + count);
+        return absl::OkStatus();
+    }
+#if ORCHARD_CUDA_SOURCE
+    return sort_rows_on_cuda(on, arrays, static_cast<int>(count), memory);
 #else
     return no_cuda();
 #endif

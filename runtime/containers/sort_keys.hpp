@@ -30,6 +30,19 @@ struct sorted_arrays {
 absl::Status sort_keys(const simt::executor& on, sorted_arrays& arrays, std::uint64_t count, int bits,
                        device_array<std::byte>& memory);
 
+/// Arrays that `sort_rows` sorts, back and forth as above.
+struct sorted_rows {
+    std::uint8_t* keys = nullptr;
+    std::uint8_t* other_keys = nullptr;
+    std::uint32_t* order = nullptr;
+    std::uint32_t* other_order = nullptr;
+};
+
+/// Sorts `count` < 2^31 numbers of rows by their keys; rows of one key stay in their order. Pointers, errors, cost: as
+/// `sort_keys`, with one pass.
+absl::Status sort_rows(const simt::executor& on, sorted_rows& arrays, std::uint64_t count,
+                       device_array<std::byte>& memory);
+
 /// Replaces each of `count` numbers by the sum of those before it. Errors and cost: as `sort_keys`.
 absl::Status sum_before(const simt::executor& on, std::uint64_t* numbers, std::uint64_t count,
                         device_array<std::byte>& memory);
