@@ -43,6 +43,7 @@ nlohmann::ordered_json json_of(const machine_info& machine) {
                                     {{"in_build", machine.cuda_in_build},
                                      {"runtime_version", machine.runtime_version},
                                      {"driver_version", machine.driver_version},
+                                     {"driver", machine.driver},
                                      {"error", machine.cuda_error},
                                      {"current_gpu", machine.current_gpu}}},
                                    {"gpus", nlohmann::ordered_json::array()}};

@@ -5,7 +5,7 @@
 /// results.
 ///
 ///     describe_machine
-///       describe_host       /proc/cpuinfo, /proc/meminfo, sysconf, sched_getaffinity
+///       describe_host       /proc/cpuinfo, /proc/meminfo, /proc/driver/nvidia/version, sysconf, sched_getaffinity
 ///       describe_cuda       versions, devices, the current GPU; creates no context
 ///         describe_gpu        properties and attributes; maps_virtual_memory asks the driver
 ///       ask_free_memory     creates a context on each GPU; skipped by `choose_device`
@@ -74,6 +74,18 @@ int usable_core_count(int online) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online;
 }
 
+/// Returns the version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue ...": the first word that
+/// begins with a digit and has a dot. Empty without the driver's kernel module.
+std::string driver_release() {
+    const std::string text = line_value("/proc/driver/nvidia/version", "NVRM version");
+    for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+        if (absl::ascii_isdigit(static_cast<unsigned char>(word[0])) && absl::StrContains(word, '.')) {
+            return std::string(word);
+        }
+    }
+    return {};
+}
+
 /// Fills the fields about the host; the CPU is "unknown" and sizes are 0 where the system does not report them.
 void describe_host(machine_info& machine) {
     const std::string model = line_value("/proc/cpuinfo", "model name");
@@ -83,6 +95,7 @@ void describe_host(machine_info& machine) {
     machine.usable_cores = usable_core_count(machine.cores);
     machine.memory_bytes = memory_value("MemTotal");
     machine.memory_available_bytes = memory_value("MemAvailable");
+    machine.driver = driver_release();
 }
 
 #if ORCHARD_HAS_CUDA

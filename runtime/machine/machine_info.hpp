@@ -44,8 +44,9 @@ struct machine_info {
     int minimum_architecture = 0;  ///< least compute capability that this build has code for: 80 is 8.0
     int runtime_version = 0;       ///< version of the CUDA runtime in this build
     int driver_version = 0;        ///< version of CUDA that the installed driver supports
-    std::string cuda_error;        ///< the reason why no GPU could be queried, in the runtime's words; otherwise empty
-    int current_gpu = 0;           ///< the calling thread's current GPU, as an index into `gpus`
+    std::string driver;      ///< version of the installed driver: "580.159.04"; empty if the system does not report it
+    std::string cuda_error;  ///< the reason why no GPU could be queried, in the runtime's words; otherwise empty
+    int current_gpu = 0;     ///< the calling thread's current GPU, as an index into `gpus`
     std::vector<gpu_info> gpus;
 };
 

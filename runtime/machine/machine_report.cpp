@@ -152,8 +152,9 @@ std::string to_text(const machine_info& machine) {
                           format_bytes(machine.memory_available_bytes));
     // A driver version of 0 is printed as "none".
     if (machine.cuda_in_build) {
-        absl::StrAppendFormat(&text, "CUDA            runtime %s, newest that the driver supports: %s\n",
-                              version_of(machine.runtime_version), version_of(machine.driver_version));
+        absl::StrAppendFormat(&text, "CUDA            runtime %s, newest that the driver%s supports: %s\n",
+                              version_of(machine.runtime_version), machine.driver.empty() ? "" : " " + machine.driver,
+                              version_of(machine.driver_version));
     }
     // The position in the list is the number by which CUDA names the GPU.
     for (std::size_t i = 0; i < machine.gpus.size(); ++i) {

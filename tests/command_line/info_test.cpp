@@ -28,6 +28,7 @@ machine_info example() {
     machine.minimum_architecture = 80;
     machine.runtime_version = 13000;
     machine.driver_version = 12080;
+    machine.driver = "570.86.10";
     gpu_info gpu;
     gpu.name = "Test GPU";
     gpu.compute_major = 9;
@@ -61,7 +62,7 @@ TEST(machine_info, the_text_says_all) {
     const std::string text = to_text(example());
     for (const char* part :
          {"CPU             Test CPU, 8 cores, 6 of them usable\n", "host memory     64 GiB, 32 GiB available\n",
-          "CUDA            runtime 13.0, newest that the driver supports: 12.8\n",
+          "CUDA            runtime 13.0, newest that the driver 570.86.10 supports: 12.8\n",
           "GPU 0           Test GPU, compute capability 9.0, 132 multiprocessors\n",
           "  memory        141 GiB (140 GiB free), L2 cache 60 MiB\n",
           "  managed memory yes, concurrent access no, host native atomics no\n",
@@ -76,6 +77,7 @@ TEST(machine_info, the_text_says_why_there_is_no_gpu) {
     machine_info machine = example();
     machine.gpus.clear();
     machine.driver_version = 0;
+    machine.driver.clear();
     machine.cuda_error = "cudaErrorInsufficientDriver: too old";
     const std::string why = "no NVIDIA driver was found (cudaErrorInsufficientDriver: too old)\n";
     EXPECT_THAT(to_text(machine), HasSubstr("newest that the driver supports: none\n"));
@@ -104,6 +106,7 @@ TEST(machine_info, the_json_has_every_value) {
     EXPECT_EQ(json.at("cuda"), (nlohmann::json{{"in_build", true},
                                                {"runtime_version", 13000},
                                                {"driver_version", 12080},
+                                               {"driver", "570.86.10"},
                                                {"error", ""},
                                                {"current_gpu", 0}}));
     ASSERT_EQ(json.at("gpus").size(), 2u);
