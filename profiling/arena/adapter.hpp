@@ -68,6 +68,7 @@ outcome run_case(Owner& owner, bool frees, const task& t) {
         case kind::range:
         case kind::work: measure_requests(m, c); break;
         case kind::fill: measure_fill(m, c); break;
+        case kind::growth: measure_growth(m, c); break;
         case kind::initialise: measure_initialise(m, c); break;
         case kind::churn: measure_churn(m, c); break;
         case kind::lists: measure_lists(m, c); break;

@@ -71,7 +71,8 @@ void add_performance(std::vector<arena_case>& all) {
     }
 }
 
-/// Figures 11 a and b: addresses, and the share of the memory that can be had.
+/// Figures 11 a and b: addresses, and the share of the memory that can be had. Figure 3 of the paper on Ouroboros: the
+/// share if half of the blocks are freed between the requests.
 void add_memory(std::vector<arena_case>& all) {
     for (const std::uint32_t bytes : sizes) {
         all.push_back({.name = absl::StrCat("winter_11a/", bytes),
@@ -101,6 +102,12 @@ void add_memory(std::vector<arena_case>& all) {
                            .most = bytes});
         }
     }
+    all.push_back({.name = "ouroboros_3/16",
+                   .source = "Winter et al., ICS 2020, Fig. 3: 50 % growth",
+                   .what = kind::growth,
+                   .threads = 100'000,
+                   .least = 16,
+                   .most = 16});
 }
 
 /// Figures 11 c to e: threads that produce 4 to 64 B or 4 to 4,096 B of output each; `scan` is their baseline.
@@ -318,7 +325,7 @@ void add_kma(std::vector<arena_case>& all) {
 /// KiB and 8 KiB by the number of threads.
 void add_align_malloc(std::vector<arena_case>& all) {
     const auto zhang = [](const char* figure) { return absl::StrCat("Zhang et al., TPDS 2025, Fig. ", figure); };
-    for (const std::uint32_t exponent : {6u, 9u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u}) {
+    for (const std::uint32_t exponent : {6u, 9u, 11u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u}) {
         all.push_back({.name = absl::StrCat("align_10a/2^", exponent),
                        .source = zhang("10a"),
                        .what = kind::malloc_time,
@@ -412,13 +419,15 @@ std::uint64_t default_memory(simt::device_kind device, bool quick) {
 }
 
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device) {
-    if (c.what != kind::fill && c.what != kind::nearly_full) {
+    const bool grows = c.what == kind::growth;
+    if (!grows && c.what != kind::fill && c.what != kind::nearly_full) {
         const std::uint64_t most = c.what == kind::malloc_time ? for_device(c, device).threads * largest_request(c) : 0;
         return most >= memory && memory >= default_memory(device, false) ? most + most / 4 : memory;
     }
-    return std::min(memory, device == simt::device_kind::emulated ? 16 * mib
-                            : c.what == kind::fill                ? 2 * gib
-                                                                  : 256 * mib);
+    if (device == simt::device_kind::emulated) {
+        return std::min(memory, grows ? 4 * mib : 16 * mib);  // a launch there leaves 4 KiB
+    }
+    return std::min(memory, c.what == kind::nearly_full ? 256 * mib : 2 * gib);
 }
 
 int default_repeats(simt::device_kind device, bool quick) {

@@ -154,6 +154,25 @@ struct keep_kernel {
     }
 };
 
+/// Frees every second block of `out`, and counts the pointers that are null.
+template <class View>
+struct free_half_kernel {
+    View view;
+    void** out;
+    std::uint64_t count;
+    counts* found;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        const std::uint64_t i = at.global_thread();
+        if (i < count && out[i] == nullptr) {
+            found->nulls.fetch_add<order::relaxed>(1);
+        }
+        if (i < count && i % 2 == 1) {
+            view.free(out[i]);
+        }
+    }
+};
+
 /// Frees a random share of the blocks of `out`, and makes their pointers null.
 template <class View>
 struct free_share_kernel {

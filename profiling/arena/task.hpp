@@ -20,6 +20,8 @@ enum class kind {
     free_time,     ///< the same: the time of the kernel that frees
     range,         ///< the same: addresses from the lowest to the highest block, over the bytes asked for
     fill,          ///< blocks until one is refused: the share of the memory that was asked for; and once more
+    growth,        ///< blocks are allocated and half of them freed, again and again until one is refused: the share of
+                   ///< the memory in the blocks that are left
     create,        ///< the owner is made and destroyed: the time to make it
     initialise,    ///< the owner is emptied: the time of that
     work,          ///< as malloc_time, with sizes as a work generation has them; `write` adds the time to write them
@@ -108,10 +110,10 @@ std::uint64_t largest_request(const arena_case& c);
 
 /// The memory that an allocator has, in bytes. Winter et al. give each 8 GiB; a quick run takes a quarter of that.
 std::uint64_t default_memory(simt::device_kind device, bool quick);
-/// Returns the bytes of them that a case uses: `fill` takes 2 GiB at most, as in the paper, and `nearly_full` 256 MiB;
-/// both 16 MiB on the emulated device. Where the requests of `malloc_time` may be all of `memory` or more, it is five
-/// quarters of the most that they may be (up to 80 GiB, for Zhang et al., Fig. 10a), unless `memory` is below the
-/// default, and thus a bound that was given.
+/// Returns the bytes of them that a case uses: `fill` and `growth` take 2 GiB at most, as in the papers, and
+/// `nearly_full` 256 MiB; on the emulated device 16 MiB, and `growth` 4. Where the requests of `malloc_time` may be all
+/// of `memory` or more, it is five quarters of the most that they may be (up to 80 GiB, for Zhang et al., Fig. 10a),
+/// unless `memory` is below the default, and thus a bound that was given.
 std::uint64_t memory_for(const arena_case& c, std::uint64_t memory, simt::device_kind device);
 /// Timed repetitions of a case.
 int default_repeats(simt::device_kind device, bool quick);
