@@ -4,10 +4,7 @@
 
 /// The allocators of the arena. One is added by a static object in a source of its own:
 ///
-///     const registrar mine{adapt<my_owner>({.name = "mine", .source = "A paper"},
-///                                          [](const simt::executor& on, std::uint64_t bytes) {
-///                                              return my_owner::create(on, bytes);
-///                                          })};
+///     const registrar mine{adapt<my_owner>({.name = "mine", .source = "A paper"})};
 ///
 /// docs/arena.md shows a whole one. A source compiles all cases for the views that it names, so that each family of
 /// allocators has one.
@@ -123,6 +120,12 @@ allocator adapt(about a, Create create) {
                 }
                 return run_case(*made, a.frees, t);
             }};
+}
+
+/// Returns the allocator that `Owner::create(on, bytes)` makes.
+template <allocator_owner Owner>
+allocator adapt(about a) {
+    return adapt<Owner>(std::move(a), Owner::create);
 }
 
 /// Registers an allocator before `main`.
