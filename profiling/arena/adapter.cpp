@@ -29,7 +29,10 @@ std::vector<const allocator*> all_allocators(simt::device_kind device) {
         }
     }
     std::sort(all.begin(), all.end(), [](const allocator* a, const allocator* b) {
-        return std::tuple(!a->is.floor, a->is.name) < std::tuple(!b->is.floor, b->is.name);
+        const auto place = [](const allocator* x) {
+            return std::tuple(!x->is.floor, x->is.name != "orchard", x->is.name);
+        };
+        return place(a) < place(b);
     });
     return all;
 }

@@ -134,7 +134,7 @@ public:
     explicit registrar(allocator a);
 };
 
-/// Returns all allocators that run on a device: the floor first, then by name.
+/// Returns all allocators that run on a device: the floor first, then Orchard, then by name.
 std::vector<const allocator*> all_allocators(simt::device_kind device);
 
 }  // namespace orchard::arena

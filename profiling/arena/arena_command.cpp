@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "profiling/arena/adapter.hpp"
 #include "profiling/arena/results.hpp"
 #include "profiling/arena/worker.hpp"
@@ -43,6 +44,7 @@ struct arguments {
     std::string memory;
     int repeats = 0;
     double limit_s = 0;
+    double budget_s = 0;
     std::string resume;
     std::string read;
     std::string compare_with;
@@ -128,7 +130,10 @@ absl::StatusOr<conditions> conditions_of(const arguments& a, simt::device_kind d
         with.memory = *given;
     }
     with.repeats = a.repeats != 0 ? a.repeats : default_repeats(device, a.quick);
-    with.limit = absl::Seconds(a.limit_s != 0 ? a.limit_s : a.quick ? 20 : 120);
+    with.limit = absl::Seconds(a.limit_s != 0 ? a.limit_s : a.quick ? 5 : 120);
+    if (a.quick || a.budget_s != 0) {
+        with.until = absl::Now() + absl::Seconds(a.budget_s != 0 ? a.budget_s : 60);
+    }
     with.one_process = a.quick;  // a GPU's context takes longer to make than such a case
     return with;
 }
@@ -294,7 +299,7 @@ absl::StatusOr<int> run_arena(const arguments& a) {
     ordered_json members;
     ordered_json document = *read;
     if (a.read.empty()) {
-        rows all = *kept;
+        rows all = without_not_run(*kept);
         const ordered_json machine = json_of(describe_machine());
         status = run_missing(a, *with, *choice, *allocators, *cases, machine, text, all);
         members = members_of(a, *with, machine, std::move(all));
@@ -345,7 +350,12 @@ void declare(CLI::App& app, arguments& a) {
            "Timed repetitions (1 to 10,000); 100 unless given, 20 with --quick; 10 and 3 on the emulated device")
         ->type_name("N")
         ->check(CLI::Range(1, 10'000).description(""));
-    app.add_option("--limit", a.limit_s, "Seconds of a case (0.1 to 86,400); 120 unless given, 20 with --quick")
+    app.add_option("--limit", a.limit_s, "Seconds of a case (0.1 to 86,400); 120 unless given, 5 with --quick")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.1, 86'400.0).description(""));
+    app.add_option("--budget", a.budget_s,
+                   "Seconds of the whole call (0.1 to 86,400), after which cases are not run; 60 with --quick unless "
+                   "given, else no bound")
         ->type_name("SECONDS")
         ->check(CLI::Range(0.1, 86'400.0).description(""));
     app.add_option("--resume", a.resume, "Keep the rows of this file, and run only what it has no row of")

@@ -118,7 +118,8 @@ std::string last_line(std::string text) {
 }  // namespace
 
 child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
-                    const std::function<void(std::string_view)>& on_line, const std::atomic<bool>* stop) {
+                    const std::function<void(std::string_view)>& on_line, const std::atomic<bool>* stop,
+                    absl::Time until) {
     using how = child_end::how;
     pipe_ends out;
     pipe_ends err;
@@ -132,7 +133,7 @@ child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
     err.close_end(1);
     std::string lines;
     std::string errors;
-    absl::Time deadline = absl::Now() + limit;
+    absl::Time deadline = std::min(absl::Now() + limit, until);
     pollfd from[] = {{out.reading(), POLLIN, 0}, {err.reading(), POLLIN, 0}};
     // Relaxed: nothing else is read by it.
     const auto stopped = [&] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
@@ -148,7 +149,7 @@ child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
             from[1].fd = -1;
         }
         if (pass_lines(lines, on_line)) {
-            deadline = absl::Now() + limit;
+            deadline = std::min(absl::Now() + limit, until);
         }
     }
     int status = 0;

@@ -22,11 +22,12 @@ struct child_end {
 };
 
 /// Starts the program `words[0]`, a path, and waits for its end; no shell reads the words. A process that writes no
-/// line to its standard output for `limit` is killed.
+/// line to its standard output for `limit` is killed, and so is one that still runs at the time `until`.
 /// @param on_line  called for each line of its standard output, without the newline
 /// @param stop     when it becomes true, the process is killed; may be null
 child_end run_child(const std::vector<std::string>& words, absl::Duration limit,
-                    const std::function<void(std::string_view)>& on_line, const std::atomic<bool>* stop = nullptr);
+                    const std::function<void(std::string_view)>& on_line, const std::atomic<bool>* stop = nullptr,
+                    absl::Time until = absl::InfiniteFuture());
 
 /// Returns the path of the program that runs.
 std::string own_program();

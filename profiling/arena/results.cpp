@@ -183,6 +183,16 @@ bool has_row(const rows& all, const std::string& allocator, const arena_case& c,
     });
 }
 
+rows without_not_run(rows all) {
+    rows kept = rows::array();
+    for (auto& row : all) {
+        if (text_of(row, "verdict") != word_of(verdict::not_run)) {
+            kept.push_back(std::move(row));
+        }
+    }
+    return kept;
+}
+
 std::string cell_of(const ordered_json& row) {
     const auto value = number_of(row, "value");
     if (text_of(row, "verdict") != ok) {
@@ -230,7 +240,7 @@ std::string to_markdown(const ordered_json& document) {
     bool any = false;
     for (const auto& row : all) {
         const std::string ended = text_of(row, "verdict");
-        if (ended != ok && ended != word_of(verdict::not_offered)) {
+        if (ended != ok && ended != word_of(verdict::not_offered) && ended != word_of(verdict::not_run)) {
             absl::StrAppend(&text, "- `", text_of(row, "allocator"), "`, `", text_of(row, "case"), "`: ", ended, ": ",
                             text_of(row, "detail"), "\n");
             any = true;
@@ -247,7 +257,10 @@ comparison compare(const rows& before, const rows& now, double threshold) {
     comparison result;
     for (const auto& row : now) {
         const auto found = old.find({text_of(row, "allocator"), text_of(row, "case")});
-        if (found == old.end()) {
+        const auto lacked_time = [](const ordered_json& r) {
+            return text_of(r, "verdict") == word_of(verdict::not_run);
+        };
+        if (found == old.end() || lacked_time(row) || lacked_time(*found->second)) {
             continue;
         }
         ++result.compared;

@@ -41,6 +41,9 @@ std::string cell_of(const nlohmann::ordered_json& row);
 /// Returns a table: a line for each case, a column for each allocator, the median of each.
 std::string to_text(const rows& all);
 
+/// Returns the rows without those that lacked time, which a later call runs.
+rows without_not_run(rows all);
+
 /// Returns all members of the rows, a line each below a line of names (RFC 4180).
 std::string to_csv(const rows& all);
 

@@ -71,7 +71,7 @@ struct task {
     int repeats = 1;           ///< timed repetitions
 };
 
-/// How a case ended. All but `ok` and `not_offered` are faults of the allocator, and results.
+/// How a case ended. All but `ok`, `not_offered` and `not_run` are faults of the allocator, and results.
 enum class verdict {
     ok,
     null,         ///< a request that the memory suffices for was refused
@@ -81,9 +81,10 @@ enum class verdict {
     crash,        ///< the process or a kernel ended with an error
     hang,         ///< the time limit
     not_offered,  ///< the allocator has no such function
+    not_run,      ///< the time of the whole call was over
 };
-inline constexpr std::string_view verdict_names[] = {"ok",   "null",  "overlap", "misaligned",
-                                                     "leak", "crash", "hang",    "not offered"};
+inline constexpr std::string_view verdict_names[] = {"ok",    "null", "overlap",     "misaligned", "leak",
+                                                     "crash", "hang", "not offered", "not run"};
 /// Returns the word of the tables.
 constexpr std::string_view word_of(verdict v) { return verdict_names[static_cast<int>(v)]; }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "profiling/arena/adapter.hpp"
 #include "profiling/arena/child.hpp"
 #include "runtime/cli/command_line.hpp"
@@ -201,6 +202,14 @@ command_line::subcommand worker_subcommand() {
 
 const command_line::registrar worker_registered{worker_subcommand};
 
+/// Returns the outcome of a case for which no time was left.
+outcome not_run() {
+    outcome o;
+    o.ended = verdict::not_run;
+    o.detail = "the time of the whole call is over";
+    return o;
+}
+
 }  // namespace
 
 void run_in_workers(const std::string& allocator, const std::vector<arena_case>& cases, const conditions& with,
@@ -217,22 +226,32 @@ void run_in_workers(const std::string& allocator, const std::vector<arena_case>&
             }
             names.push_back(c.name);
         }
+        if (absl::Now() >= with.until) {
+            wanted = on_outcome(pending.front(), not_run());
+            pending.pop_front();
+            continue;
+        }
         std::size_t left = names.size();
         const worker_arguments its{allocator,    names,       std::string(name_of(with.device)),
                                    with.workers, with.memory, with.repeats};
-        const child_end end = run_child(words_for(its), with.limit, [&](std::string_view line) {
+        const auto take = [&](std::string_view line) {
             const auto o = left == 0 ? std::nullopt : outcome_in(line, pending.front());
             if (o.has_value() && wanted) {
                 wanted = on_outcome(pending.front(), *o);
                 pending.pop_front();
                 --left;
             }
-        });
+        };
+        const child_end end = run_child(words_for(its), with.limit, take, nullptr, with.until);
         // A worker that has written a crash ends by itself with 0, and the next one goes on behind it.
         if (left == names.size() || (left != 0 && end.ended != child_end::how::exited_0)) {
             outcome o;
-            o.fault(end.ended == child_end::how::late ? verdict::hang : verdict::crash,
-                    end.ended == child_end::how::exited_0 ? "the worker ended without a result" : end.detail);
+            if (end.ended == child_end::how::late && absl::Now() >= with.until) {
+                o = not_run();
+            } else {
+                o.fault(end.ended == child_end::how::late ? verdict::hang : verdict::crash,
+                        end.ended == child_end::how::exited_0 ? "the worker ended without a result" : end.detail);
+            }
             wanted = wanted && on_outcome(pending.front(), o);
             pending.pop_front();
         }

@@ -24,11 +24,12 @@ inline constexpr const char* worker_command = "arena-worker";
 /// What all cases of a call have in common.
 struct conditions {
     simt::device_kind device = simt::device_kind::emulated;
-    unsigned workers = 0;      ///< threads of the emulated device; 0: as many as the machine has
-    std::uint64_t memory = 0;  ///< of each allocator, in bytes
-    int repeats = 1;           ///< timed repetitions
-    absl::Duration limit;      ///< of a case
-    bool one_process = false;  ///< an allocator's cases run in one process, until one crashes or hangs
+    unsigned workers = 0;                       ///< threads of the emulated device; 0: as many as the machine has
+    std::uint64_t memory = 0;                   ///< of each allocator, in bytes
+    int repeats = 1;                            ///< timed repetitions
+    absl::Duration limit;                       ///< of a case
+    bool one_process = false;                   ///< an allocator's cases run in one process, until one crashes or hangs
+    absl::Time until = absl::InfiniteFuture();  ///< cases that have not ended by then are `verdict::not_run`
 };
 
 /// Runs cases of one allocator in workers, in order, and passes on how each ended. `on_outcome` returns false to stop.

@@ -28,7 +28,7 @@ from plot_uvm import INSTALL, Unusable, _pyplot, file_name, save
 PROGRAM = "plot_arena.py"
 NEEDED = {"allocator", "case", "bytes", "verdict", "unit", "value", "low", "high", "ratio_to_floor", "detail", "source"}
 WORST = 100  # times the floor: the end of the colours
-FAULTLESS = ("ok", "not offered")
+FAULTLESS = ("ok", "not offered", "not run")
 
 
 def main(arguments=None, load_pyplot=None):

@@ -53,9 +53,9 @@ TEST(arena_cases, names_differ_and_ten_are_quick) {
 }
 
 TEST_F(arena_command, writes_all_its_files) {
-    const auto [code, text] =
-        run_emulated("arena", {"--quick", "--allocator", "orchard,test_null", "--only", "winter_9a,winter_9d", "--json",
-                               file("a.json"), "--csv", file("a.csv"), "--markdown", file("a.md")});
+    const auto [code, text] = run_emulated(
+        "arena", {"--quick", "--allocator", "orchard,test_null", "--only", "winter_9a,winter_9d", "--limit", "100",
+                  "--budget", "1000", "--json", file("a.json"), "--csv", file("a.csv"), "--markdown", file("a.md")});
     EXPECT_EQ(code, 0) << text;
     EXPECT_THAT(text,
                 AllOf(HasSubstr("winter_9a/64"), HasSubstr("requests gave null"), HasSubstr("say nothing of a GPU")));
@@ -90,6 +90,26 @@ TEST_F(arena_command, goes_on_where_it_was) {
     ASSERT_EQ(again.at("rows").size(), 4u);
     EXPECT_EQ(again["rows"][2]["value"], 12345.0);
     EXPECT_EQ(again["rows"][3]["case"], lost);
+}
+
+TEST_F(arena_command, ends_with_its_budget_and_runs_the_rest_later) {
+    const std::vector<std::string> words = {"--quick",      "--allocator", "test_hang", "--only",       "winter_9a",
+                                            "--repeats",    "2",           "--json",    file("a.json"), "--resume",
+                                            file("a.json"), "--limit",     "100"};
+    auto short_of_time = words;
+    short_of_time.insert(short_of_time.end(), {"--budget", "0.1"});
+    const auto [code, text] = run_emulated("arena", short_of_time);
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("not run"));
+    const ordered_json first = document_of(file("a.json"));
+    ASSERT_EQ(first.at("rows").size(), 2u);
+    EXPECT_EQ(first["rows"][1].at("verdict"), "not run");
+    auto later = words;
+    later.back() = "0.5";
+    ASSERT_EQ(run_emulated("arena", later).first, 0);
+    const ordered_json second = document_of(file("a.json"));
+    ASSERT_EQ(second.at("rows").size(), 2u);
+    EXPECT_EQ(second["rows"][1].at("verdict"), "hang");
 }
 
 TEST_F(arena_command, a_comparison_that_is_worse_exits_with_1) {
@@ -128,6 +148,7 @@ TEST_F(arena_command, one_line_says_what_is_wrong) {
                                    {quick, "--memory", "much"},
                                    {quick, "--repeats", "0"},
                                    {quick, "--limit", "0"},
+                                   {quick, "--budget", "0"},
                                    {quick, "--threshold", "0.5"},
                                    {"--read", file("none.json")},
                                    {"--read", file("other.json")},

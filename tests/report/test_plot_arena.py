@@ -68,6 +68,7 @@ class PlotArena(unittest.TestCase):
                          [f"hsl({hue}, 70%, 70%)" for hue in (120, 120, 60, 0, 0)])
         self.assertEqual(plot_arena.colour_of(row("a", ratio=None)), "#eeeeee")
         self.assertEqual(plot_arena.colour_of(row("a", verdict="crash", ratio=None)), "#444444")
+        self.assertEqual(plot_arena.colour_of(row("a", verdict="not run", ratio=None)), "#eeeeee")
 
     def test_the_matrix_has_a_cell_for_each_row(self):
         text = plot_arena.matrix_of([row("a", ratio=1.0), row("b", value=None, verdict="leak", ratio=None, detail="<lost>"),
