@@ -11,7 +11,8 @@
 set(ORCHARD_ARENA_ADAPTERS "" CACHE STRING "Sources of further allocators for `orchard arena`, a list of *.cu and *.cpp")
 set(ORCHARD_ARENA_INCLUDE_DIRS "" CACHE STRING "Where these sources find the headers of their allocators")
 set(ORCHARD_ARENA_LIBRARIES "" CACHE STRING "Libraries of these allocators, a list of files")
-mark_as_advanced(ORCHARD_ARENA_ADAPTERS ORCHARD_ARENA_INCLUDE_DIRS ORCHARD_ARENA_LIBRARIES)
+set(ORCHARD_ARENA_COMMITS "" CACHE STRING "Commits of their code, a list of NAME=COMMIT for profiling/adapters/NAME.cu")
+mark_as_advanced(ORCHARD_ARENA_ADAPTERS ORCHARD_ARENA_INCLUDE_DIRS ORCHARD_ARENA_LIBRARIES ORCHARD_ARENA_COMMITS)
 
 orchard_sources(arena_sources profiling/arena)
 set(arena_published ${arena_sources})
@@ -32,6 +33,13 @@ set_source_files_properties(
 # RMM brings the version of CCCL that it needs. nvcc looks for its own version before it looks in system folders.
 set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/rmm_pool.cu" PROPERTIES
                             INCLUDE_DIRECTORIES "${ORCHARD_ARENA_INCLUDE_DIRS}")
+
+# The rows of an adapter name the commit of its authors' code.
+foreach(pair IN LISTS ORCHARD_ARENA_COMMITS)
+    string(REGEX MATCH "^([^=]+)=(.+)$" pair "${pair}")
+    set_property(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/profiling/adapters/${CMAKE_MATCH_1}.cu" APPEND PROPERTY
+                 COMPILE_DEFINITIONS "ORCHARD_ADAPTER_COMMIT=\"${CMAKE_MATCH_2}\"")
+endforeach()
 
 # An object library: commands and allocators register themselves in static objects.
 add_library(orchard_arena_objects OBJECT EXCLUDE_FROM_ALL ${arena_sources})

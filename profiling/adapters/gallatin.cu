@@ -52,9 +52,11 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-const registrar gallatin_registered{adapt<gallatin_owner>(
-    {.name = "gallatin", .source = "McCoy and Pandey, PPoPP 2024: the authors' code", .needs_cuda = true},
-    gallatin_owner::create)};
+const registrar gallatin_registered{adapt<gallatin_owner>({.name = "gallatin",
+                                                           .source = "McCoy and Pandey, PPoPP 2024: the authors' code",
+                                                           .needs_cuda = true,
+                                                           .commit = ORCHARD_ADAPTER_COMMIT},
+                                                          gallatin_owner::create)};
 
 }  // namespace
 }  // namespace orchard::arena

@@ -106,9 +106,11 @@ private:
 
 template <class Theirs>
 allocator of(const char* name) {
-    return adapt<malloc_mc_owner<Theirs>>(
-        {.name = name, .source = "mallocMC: ScatterAlloc (Steinberger et al., 2012)", .needs_cuda = true},
-        malloc_mc_owner<Theirs>::create);
+    return adapt<malloc_mc_owner<Theirs>>({.name = name,
+                                           .source = "mallocMC: ScatterAlloc (Steinberger et al., 2012)",
+                                           .needs_cuda = true,
+                                           .commit = ORCHARD_ADAPTER_COMMIT},
+                                          malloc_mc_owner<Theirs>::create);
 }
 
 const registrar scatter{of<alone>("mallocmc_scatter")};

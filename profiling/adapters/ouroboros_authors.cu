@@ -44,9 +44,12 @@ struct authors_owner {
 
 template <class Theirs>
 allocator authors(const char* name) {
-    return adapt<authors_owner<Theirs>>(
-        {.name = name, .source = "Winter et al., ICS 2020: the authors' code", .needs_cuda = true, .largest = 8192},
-        authors_owner<Theirs>::create);
+    return adapt<authors_owner<Theirs>>({.name = name,
+                                         .source = "Winter et al., ICS 2020: the authors' code",
+                                         .needs_cuda = true,
+                                         .largest = 8192,
+                                         .commit = ORCHARD_ADAPTER_COMMIT},
+                                        authors_owner<Theirs>::create);
 }
 
 const registrar pages{authors<OuroPQ>("authors_ouroboros_sp")};

@@ -49,9 +49,11 @@ outcome run_rmm_pool(const task& t) {
     }
 }
 
-const registrar rmm_pool_registered{
-    {{.name = "scan_rmm_pool", .source = "a prefix sum and one array of RMM's pool: NVIDIA's code", .needs_cuda = true},
-     run_rmm_pool}};
+const registrar rmm_pool_registered{{{.name = "scan_rmm_pool",
+                                      .source = "a prefix sum and one array of RMM's pool: NVIDIA's code",
+                                      .needs_cuda = true,
+                                      .commit = ORCHARD_ADAPTER_COMMIT},
+                                     run_rmm_pool}};
 
 }  // namespace
 }  // namespace orchard::arena

@@ -87,9 +87,12 @@ struct rw_owner {
 
 template <class Theirs>
 allocator authors(const char* name) {
-    return adapt<rw_owner<Theirs>>(
-        {.name = name, .source = "Pham et al., ICS 2022: the authors' code", .needs_cuda = true, .largest = page},
-        rw_owner<Theirs>::create);
+    return adapt<rw_owner<Theirs>>({.name = name,
+                                    .source = "Pham et al., ICS 2022: the authors' code",
+                                    .needs_cuda = true,
+                                    .largest = page,
+                                    .commit = ORCHARD_ADAPTER_COMMIT},
+                                   rw_owner<Theirs>::create);
 }
 
 const registrar rw{authors<basic>("authors_rw")};

@@ -27,6 +27,12 @@
 #include "profiling/arena/measure_rounds.cuh"
 #include "profiling/arena/task.hpp"
 
+/// The commit of other people's code that a source of profiling/adapters is compiled against; the build defines it
+/// where it is known.
+#ifndef ORCHARD_ADAPTER_COMMIT
+#define ORCHARD_ADAPTER_COMMIT ""
+#endif
+
 namespace orchard::arena {
 
 /// The owner of an allocator on the host. `ref()` is the view for kernels. `initialise()` makes the allocator empty
@@ -45,6 +51,7 @@ struct about {
     bool floor = false;       ///< others' figures are divided by this one's
     bool needs_cuda = false;  ///< it does not run on the emulated device
     std::uint64_t largest = ~std::uint64_t{0};  ///< bytes of its largest block: cases with larger ones are not offered
+    std::string commit = {};  ///< of other people's code: what their checkout was at; empty without such a checkout
 };
 
 /// An allocator: runs one case. Errors: the reason why it could not be made.

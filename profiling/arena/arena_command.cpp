@@ -228,12 +228,14 @@ absl::Status run_missing(const arguments& a, const conditions& with, const devic
         }
         progress.show(absl::StrCat(x->is.name, ": ", missing.size(), " cases"));
         run_in_workers(x->is.name, missing, with, [&](const arena_case& c, const outcome& o) {
-            const ordered_json row = row_of(x->is.name, for_device(c, with.device),
-                                            memory_for(c, with.memory, with.device), with.repeats, o);
+            ordered_json row = row_of(x->is.name, for_device(c, with.device), memory_for(c, with.memory, with.device),
+                                      with.repeats, o);
+            row["commit"] = command_line::commit();
+            row["code"] = x->is.commit;
             progress.clear();
             text << absl::StrFormat("%-14s %-24s %10s %s", x->is.name, c.name, cell_of(row), o.unit);
             text << (o.detail.empty() ? "" : absl::StrCat("  ", o.detail)) << "\n" << std::flush;
-            all.push_back(row);
+            all.push_back(std::move(row));
             add_ratios(all, floor);
             if (!a.quick) {
                 status.Update(command_line::keep_rows(a.json, choice, members_of(a, with, machine, all)));

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "runtime/options/byte_size.hpp"
 #include "runtime/text/text_table.hpp"
 
 namespace orchard::arena {
@@ -113,22 +114,74 @@ std::string ratio_of(const ordered_json& row) {
     return text_of(row, "verdict") != ok ? text_of(row, "verdict") : ratio ? absl::StrFormat("%.3g", *ratio) : "-";
 }
 
-/// Returns the machine in a sentence; empty if the document does not name one.
+/// Returns a row's median and its quartiles, "12.3 (12.1 to 12.9)"; one number where they are equal.
+std::string cell_with_quartiles(const ordered_json& row) {
+    const auto low = number_of(row, "low");
+    const auto high = number_of(row, "high");
+    const bool spread = text_of(row, "verdict") == ok && low && high && *low < *high;
+    return absl::StrCat(cell_of(row), spread ? absl::StrFormat(" (%.3g to %.3g)", *low, *high) : "");
+}
+
+/// Returns a version of CUDA, 13000, as "13.0"; "unknown" for another value.
+std::string cuda_version(const ordered_json& cuda, const char* key) {
+    const int version = static_cast<int>(std::clamp(number_of(cuda, key).value_or(0), 0.0, 1e6));
+    return version == 0 ? "unknown" : absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+/// Returns the machine in words; empty if the document does not name one.
 std::string machine_line(const ordered_json& document) {
     const ordered_json machine = document.value("machine", ordered_json::object());
     std::vector<std::string> parts;
+    if (!machine.is_object()) {
+        return "";
+    }
     if (machine.contains("host") && machine["host"].is_object()) {
         parts.push_back(text_of(machine["host"], "cpu"));
     }
     if (machine.contains("gpus") && machine["gpus"].is_array()) {
         for (const auto& gpu : machine["gpus"]) {
-            parts.push_back(text_of(gpu, "name"));
+            parts.push_back(absl::StrFormat("%s (compute capability %s, %.4g GiB, %g multiprocessors)",
+                                            text_of(gpu, "name"), text_of(gpu, "compute_capability"),
+                                            number_of(gpu, "memory_bytes").value_or(0) / static_cast<double>(gib),
+                                            number_of(gpu, "multiprocessors").value_or(0)));
         }
     }
-    if (machine.contains("cuda") && machine["cuda"].is_object()) {
-        parts.push_back(absl::StrCat("CUDA ", machine["cuda"].dump()));
+    const ordered_json cuda = machine.value("cuda", ordered_json::object());
+    if (number_of(cuda, "driver_version").value_or(0) != 0) {
+        const std::string driver = text_of(cuda, "driver");
+        parts.push_back(absl::StrCat("driver ", driver.empty() ? "" : driver + " ", "for CUDA ",
+                                     cuda_version(cuda, "driver_version"), ", built with CUDA ",
+                                     cuda_version(cuda, "runtime_version")));
     }
     return absl::StrJoin(parts, "; ");
+}
+
+/// Returns the values of a member and the allocators whose rows have each: "`0123abc` (orchard, kma), `89abcde`
+/// (gallatin)"; empty if no row has the member.
+/// @param none  the word for rows without it; empty: they are left out
+std::string allocators_by(const rows& all, const char* key, const std::string& none) {
+    std::map<std::string, std::vector<std::string>> found;
+    for (const auto& row : all) {
+        auto& names = found[text_of(row, key)];
+        if (names.empty() || names.back() != text_of(row, "allocator")) {
+            names.push_back(text_of(row, "allocator"));
+        }
+    }
+    auto without = found.extract("");
+    if (found.empty()) {
+        return "";
+    }
+    if (!without.empty() && !none.empty()) {
+        without.key() = none;
+        found.insert(std::move(without));
+    }
+    std::vector<std::string> parts;
+    for (auto& [value, names] : found) {
+        std::sort(names.begin(), names.end());
+        names.erase(std::unique(names.begin(), names.end()), names.end());
+        parts.push_back(absl::StrCat("`", value, "` (", absl::StrJoin(names, ", "), ")"));
+    }
+    return absl::StrJoin(parts, ", ");
 }
 
 }  // namespace
@@ -204,18 +257,20 @@ std::string cell_of(const ordered_json& row) {
 std::string to_text(const rows& all) { return detail::in_columns(matrix(all, cell_of), "llr"); }
 
 std::string to_csv(const rows& all) {
-    std::string text;
+    // Rows of an earlier version may have fewer members.
+    std::vector<std::string> names;
     for (const auto& row : all) {
-        if (text.empty()) {
-            std::vector<std::string> names;
-            for (const auto& [key, value] : row.items()) {
+        for (const auto& [key, value] : row.items()) {
+            if (std::find(names.begin(), names.end(), key) == names.end()) {
                 names.push_back(key);
             }
-            absl::StrAppend(&text, absl::StrJoin(names, ","), "\n");
         }
+    }
+    std::string text = names.empty() ? "" : absl::StrCat(absl::StrJoin(names, ","), "\n");
+    for (const auto& row : all) {
         std::vector<std::string> fields;
-        for (const auto& [key, value] : row.items()) {
-            fields.push_back(csv_field(value));
+        for (const std::string& name : names) {
+            fields.push_back(csv_field(row.value(name, ordered_json())));
         }
         absl::StrAppend(&text, absl::StrJoin(fields, ","), "\n");
     }
@@ -229,12 +284,16 @@ std::string to_markdown(const ordered_json& document) {
     const ordered_json device = document.value("device", ordered_json::object());
     absl::StrAppend(&text, "- device: ", text_of(device, "kind"), " (", text_of(device, "reason"), ")\n");
     absl::StrAppend(&text, "- commit: ", text_of(document, "commit"), "\n");
+    const std::string commits = allocators_by(all, "commit", "not recorded");
+    const std::string code = allocators_by(all, "code", "");
+    absl::StrAppend(&text, commits.empty() ? "" : absl::StrCat("- commits of the rows: ", commits, "\n"),
+                    code.empty() ? "" : absl::StrCat("- code of others: ", code, "\n"));
     absl::StrAppend(&text, "- command: `", text_of(document, "command"), "`\n");
     absl::StrAppend(&text, "- options: `", document.value("options", ordered_json::object()).dump(), "`\n");
     if (text_of(device, "kind") == "emulated") {
         text += "\nTimes of the emulated device are times of this processor, and say nothing of a GPU.\n";
     }
-    absl::StrAppend(&text, "\n## Medians\n\n", markdown_table(matrix(all, cell_of)));
+    absl::StrAppend(&text, "\n## Medians, with their quartiles\n\n", markdown_table(matrix(all, cell_with_quartiles)));
     absl::StrAppend(&text, "\n## Times as much as the floor\n\n", markdown_table(matrix(all, ratio_of)));
     text += "\n## Faults\n\n";
     bool any = false;

@@ -12,6 +12,8 @@
 ///     "value", "low", "high"            median and quartiles of the last half of the repetitions; null without values
 ///     "first", "third", "tenth", "hundredth"   single repetitions; null where there were fewer
 ///     "ratio_to_floor"                  how many times worse than the floor; null where one of the two has no value
+///     "commit"                          of Orchard, whose program measured the row
+///     "code"                            commit of other people's code; empty for an allocator of this repository
 
 #include <string>
 #include <vector>
@@ -47,7 +49,7 @@ rows without_not_run(rows all);
 /// Returns all members of the rows, a line each below a line of names (RFC 4180).
 std::string to_csv(const rows& all);
 
-/// Returns a page: the header, the medians, the ratios to the floor, and the faults.
+/// Returns a page: the header, the medians with their quartiles, the ratios to the floor, and the faults.
 /// @param document  a whole document of `orchard arena --json`
 std::string to_markdown(const nlohmann::ordered_json& document);
 

@@ -109,6 +109,12 @@ def lines_of(rows):
     return lines
 
 
+def errors_of(rows):
+    """[[below], [above]] the median: the quartiles of each row, as bars of errors take them."""
+    known = [[row["value"] if row[key] is None else row[key] for key in ("low", "value", "high")] for row in rows]
+    return [[max(value - low, 0) for low, value, _ in known], [max(high - value, 0) for _, value, high in known]]
+
+
 def what_varies(family, rows):
     """The label of the axis of the numbers in the cases' names."""
     others = {"xmalloc_2": "lanes of a warp", "kma_6.1": "rounds"}
@@ -134,7 +140,7 @@ def draw(pyplot, family, rows):
         axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5))
     else:  # a bar begins at 0, so that its scale is linear
         names = [f"{row['allocator']} {row['case'][len(family) + 1:]}".strip() for row in rows]
-        axes.barh(range(len(rows)), [row["value"] for row in rows])
+        axes.barh(range(len(rows)), [row["value"] for row in rows], xerr=errors_of(rows), ecolor="#444444", capsize=1.5)
         axes.set_yticks(range(len(rows)), names, fontsize=6)
         axes.invert_yaxis()
         axes.set_xlabel(unit)
@@ -182,13 +188,51 @@ def matrix_of(rows):
 
 def header_of(document):
     """Lines about the run."""
-    machine = document.get("machine") if isinstance(document.get("machine"), dict) else {}
-    for key in ("command", "commit", "version", "device", "options"):
+    for key in ("command", "commit", "version"):
         if key in document:
-            value = document[key]
-            yield key, value if isinstance(value, str) else json.dumps(value)
-    for key, value in machine.items():
-        yield key, json.dumps(value)
+            yield key, str(document[key])
+    for key, member, without in (("commits of the rows", "commit", "not recorded"), ("code of others", "code", None)):
+        found = allocators_by(document["rows"], member, without)
+        if found:
+            yield key, found
+    for key in ("device", "options"):
+        if isinstance(document.get(key), dict):
+            yield key, ", ".join(f"{name}: {value}" for name, value in document[key].items())
+    machine = document.get("machine") if isinstance(document.get("machine"), dict) else {}
+    yield from machine_lines(machine)
+
+
+def allocators_by(rows, member, without):
+    """The values of a member and the allocators whose rows have each; "" if no row has one. `without`: the word for rows
+    that have none; None leaves them out."""
+    found = {}
+    for row in rows:
+        value = row.get(member) or ""
+        found.setdefault(value if isinstance(value, str) else str(value), set()).add(row["allocator"])
+    nameless = found.pop("", None)
+    if found and nameless and without:
+        found[without] = nameless
+    return "; ".join(f"{value} ({', '.join(sorted(names))})" for value, names in sorted(found.items()))
+
+
+def machine_lines(machine):
+    """The processor, the GPUs and the driver in words, of the member "machine"."""
+    host, cuda, gpus = (machine.get(key) for key in ("host", "cuda", "gpus"))
+    if isinstance(host, dict) and "cpu" in host:
+        yield "host", f"{host['cpu']}, {host.get('usable_cores', '?')} cores"
+    for gpu in gpus if isinstance(gpus, list) else []:
+        if isinstance(gpu, dict) and isinstance(gpu.get("memory_bytes", 0), (int, float)):
+            yield "GPU", (f"{gpu.get('name')}, compute capability {gpu.get('compute_capability')}, "
+                          f"{gpu.get('memory_bytes', 0) / 2**30:.4g} GiB, {gpu.get('multiprocessors')} multiprocessors")
+    if isinstance(cuda, dict) and cuda.get("driver_version"):
+        driver = f"{cuda['driver']} " if cuda.get("driver") else ""
+        yield "driver", (f"{driver}for CUDA {version_text(cuda['driver_version'])}, built with CUDA "
+                         f"{version_text(cuda.get('runtime_version'))}")
+
+
+def version_text(version):
+    """13000 as "13.0"."""
+    return f"{version // 1000}.{version % 1000 // 10}" if isinstance(version, int) else "unknown"
 
 
 def page_of(document, pictures):

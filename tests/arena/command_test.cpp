@@ -66,6 +66,8 @@ TEST_F(arena_command, writes_all_its_files) {
     ASSERT_EQ(document.at("rows").size(), 6u);  // the floor, too
     EXPECT_EQ(document.at("rows")[0].at("allocator"), "bump");
     EXPECT_EQ(document.at("rows")[0].at("ratio_to_floor"), 1.0);
+    EXPECT_EQ(document.at("rows")[0].at("commit"), "0123abc");
+    EXPECT_EQ(document.at("rows")[0].at("code"), "");
     EXPECT_TRUE(document.at("rows")[2].at("ratio_to_floor").is_number());
     EXPECT_EQ(document.at("rows")[4].at("verdict"), "null");
     EXPECT_THAT(text_of(file("a.csv")), HasSubstr("\norchard,winter_9d/4096,"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "profiling/arena/results.hpp"
+#include "runtime/options/byte_size.hpp"
 
 namespace orchard::arena {
 namespace {
@@ -109,6 +110,45 @@ TEST(arena_results, a_page_names_the_machine_the_ratios_and_the_faults) {
         EXPECT_THAT(page, HasSubstr(part));
     }
     EXPECT_THAT(to_markdown({{"rows", rows::array()}}), HasSubstr("None."));
+}
+
+TEST(arena_results, a_page_has_the_machine_in_words_the_spread_and_the_commits) {
+    ordered_json measured = row("a", with_values({1, 1, 1, 4, 5, 6}));
+    measured["commit"] = "0123abc";
+    ordered_json of_others = row("b", with_values({2}));
+    of_others["commit"] = "4567def";
+    of_others["code"] = "1aa70ad";
+    const ordered_json gpu{
+        {"name", "NVIDIA H200"}, {"compute_capability", "9.0"}, {"memory_bytes", 141 * gib}, {"multiprocessors", 132}};
+    const ordered_json cuda{{"driver", "580.159.04"}, {"driver_version", 13000}, {"runtime_version", 12080}};
+    const std::string page =
+        to_markdown({{"machine", {{"host", {{"cpu", "x"}}}, {"cuda", cuda}, {"gpus", ordered_json::array({gpu})}}},
+                     {"rows", {measured, of_others, row("old", with_values({3}))}}});
+    for (const char* part : {"- machine: x; NVIDIA H200 (compute capability 9.0, 141 GiB, 132 multiprocessors); driver "
+                             "580.159.04 for CUDA 13.0, built with CUDA 12.8\n",
+                             "- commits of the rows: `0123abc` (a), `4567def` (b), `not recorded` (old)\n",
+                             "- code of others: `1aa70ad` (b)\n", "| winter_9a/64 | us | 5 (5 to 6) | 2 | 3 |"}) {
+        EXPECT_THAT(page, HasSubstr(part));
+    }
+}
+
+TEST(arena_results, csv_has_the_members_of_all_rows) {
+    ordered_json of_others = row("b", with_values({2}));
+    of_others["commit"] = "4567def";
+    const std::string text = to_csv({row("a", with_values({1})), of_others});
+    EXPECT_THAT(text, HasSubstr(",ratio_to_floor,commit\n"));
+    EXPECT_THAT(text, HasSubstr(",,\nb,"));
+    EXPECT_THAT(text, testing::EndsWith(",4567def\n"));
+}
+
+TEST(arena_results, what_lacked_time_is_no_fault_and_is_run_again) {
+    outcome lacks;
+    lacks.ended = verdict::not_run;
+    const rows all = {row("a", with_values({1})), row("b", lacks)};
+    EXPECT_EQ(without_not_run(all), rows::array({all[0]}));
+    EXPECT_THAT(to_markdown({{"rows", all}}), HasSubstr("| 1 | not run |"));
+    EXPECT_THAT(to_markdown({{"rows", all}}), HasSubstr("None."));
+    EXPECT_EQ(compare(rows::array({row("b", with_values({1}))}), rows::array({all[1]}), 1.1).compared, 0);
 }
 
 TEST(arena_results, a_comparison_finds_what_is_beyond_the_threshold) {

@@ -318,6 +318,15 @@ FAILED (failures=2, errors=3, skipped=4)
         done = self.start("arena", "--with", f"gallatin={checkout}")
         configured = [call for call in done.calls if call.startswith("cmake --preset")]
         self.assertIn(f"-DORCHARD_ARENA_INCLUDE_DIRS={checkout}/include;{checkout}/alpaka/include", configured[0])
+        self.assertIn("-DORCHARD_ARENA_COMMITS= ", configured[0] + " ")
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        for words in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "theirs"]):
+            subprocess.run(["git", "-C", checkout, *words], check=True)
+        commit = subprocess.run(["git", "-C", checkout, "rev-parse", "--short", "HEAD"], check=True, text=True,
+                                capture_output=True).stdout.strip()
+        done = self.start("arena", "--with", f"gallatin={checkout}")
+        configured = [call for call in done.calls if call.startswith("cmake --preset")]
+        self.assertIn(f"-DORCHARD_ARENA_COMMITS=gallatin={commit} ", configured[0] + " ")
         only_source = self.tree / "others"
         (only_source / "source").mkdir(parents=True)
         done = self.start("arena", "--with", f"gallatin={only_source}")

@@ -78,6 +78,24 @@ class PlotArena(unittest.TestCase):
         self.assertIn("<tr><th>winter_9b/64</th><td></td><td", text)
         self.assertEqual(text.count("<td"), 4)
 
+    def test_bars_have_quartiles_as_errors(self):
+        rows = [row("a", value=5.0, low=4.0, high=7.5), row("b", low=None, high=None)]
+        self.assertEqual(plot_arena.errors_of(rows), [[1.0, 0], [2.5, 0]])
+
+    def test_the_header_says_the_machine_and_the_commits_in_words(self):
+        rows = [row("a", commit="0123abc"), row("gallatin", commit="0123abc", code="1aa70ad"), row("old")]
+        machine = {"host": {"cpu": "some", "usable_cores": 16},
+                   "cuda": {"driver": "580.159.04", "driver_version": 13000, "runtime_version": 12080},
+                   "gpus": [{"name": "NVIDIA H200", "compute_capability": "9.0", "memory_bytes": 141 << 30,
+                             "multiprocessors": 132}]}
+        self.assertEqual(dict(plot_arena.header_of(document(rows) | {"machine": machine})), {
+            "command": "orchard arena --quick", "commit": "0123abc",
+            "commits of the rows": "0123abc (a, gallatin); not recorded (old)", "code of others": "1aa70ad (gallatin)",
+            "device": "kind: emulated, reason: a <test>", "options": "repeats: 3", "host": "some, 16 cores",
+            "GPU": "NVIDIA H200, compute capability 9.0, 141 GiB, 132 multiprocessors",
+            "driver": "580.159.04 for CUDA 13.0, built with CUDA 12.8"})
+        self.assertNotIn("commits of the rows", dict(plot_arena.header_of(document([row("a")]))))
+
     def test_names_in_a_picture_get_its_family(self):
         self.assertEqual(plot_arena.unique('<g id="m1"/><use href="#m1" clip-path="url(#p)"/>', "x"),
                          '<g id="x-m1"/><use href="#x-m1" clip-path="url(#x-p)"/>')
