@@ -119,7 +119,7 @@ std::string cell_with_quartiles(const ordered_json& row) {
     const auto low = number_of(row, "low");
     const auto high = number_of(row, "high");
     const bool spread = text_of(row, "verdict") == ok && low && high && *low < *high;
-    return absl::StrCat(cell_of(row), spread ? absl::StrFormat(" (%.3g to %.3g)", *low, *high) : "");
+    return absl::StrCat(cell_of(row), spread ? absl::StrFormat(" (%.4g to %.4g)", *low, *high) : "");
 }
 
 /// Returns a version of CUDA, 13000, as "13.0"; "unknown" for another value.
@@ -157,9 +157,9 @@ std::string machine_line(const ordered_json& document) {
 }
 
 /// Returns the values of a member and the allocators whose rows have each: "`0123abc` (orchard, kma), `89abcde`
-/// (gallatin)"; empty if no row has the member.
+/// (gallatin)"; empty if no row has the member, or all have the value `usual`.
 /// @param none  the word for rows without it; empty: they are left out
-std::string allocators_by(const rows& all, const char* key, const std::string& none) {
+std::string allocators_by(const rows& all, const char* key, const std::string& none, const std::string& usual) {
     std::map<std::string, std::vector<std::string>> found;
     for (const auto& row : all) {
         auto& names = found[text_of(row, key)];
@@ -174,6 +174,9 @@ std::string allocators_by(const rows& all, const char* key, const std::string& n
     if (!without.empty() && !none.empty()) {
         without.key() = none;
         found.insert(std::move(without));
+    }
+    if (found.size() == 1 && found.begin()->first == usual) {
+        return "";
     }
     std::vector<std::string> parts;
     for (auto& [value, names] : found) {
@@ -284,8 +287,8 @@ std::string to_markdown(const ordered_json& document) {
     const ordered_json device = document.value("device", ordered_json::object());
     absl::StrAppend(&text, "- device: ", text_of(device, "kind"), " (", text_of(device, "reason"), ")\n");
     absl::StrAppend(&text, "- commit: ", text_of(document, "commit"), "\n");
-    const std::string commits = allocators_by(all, "commit", "not recorded");
-    const std::string code = allocators_by(all, "code", "");
+    const std::string commits = allocators_by(all, "commit", "not recorded", text_of(document, "commit"));
+    const std::string code = allocators_by(all, "code", "", "");
     absl::StrAppend(&text, commits.empty() ? "" : absl::StrCat("- commits of the rows: ", commits, "\n"),
                     code.empty() ? "" : absl::StrCat("- code of others: ", code, "\n"));
     absl::StrAppend(&text, "- command: `", text_of(document, "command"), "`\n");

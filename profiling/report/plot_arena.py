@@ -193,7 +193,7 @@ def header_of(document):
             yield key, str(document[key])
     for key, member, without in (("commits of the rows", "commit", "not recorded"), ("code of others", "code", None)):
         found = allocators_by(document["rows"], member, without)
-        if found:
+        if found and {str(row.get(member)) for row in document["rows"]} != {str(document.get("commit"))}:
             yield key, found
     for key in ("device", "options"):
         if isinstance(document.get(key), dict):

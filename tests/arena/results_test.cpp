@@ -132,6 +132,15 @@ TEST(arena_results, a_page_has_the_machine_in_words_the_spread_and_the_commits) 
     }
 }
 
+TEST(arena_results, a_page_names_the_one_commit_of_all_rows_once) {
+    ordered_json measured = row("a", with_values({1}));
+    measured["commit"] = "0123abc";
+    EXPECT_THAT(to_markdown({{"commit", "0123abc"}, {"rows", rows::array({measured})}}),
+                testing::Not(HasSubstr("commits of the rows")));
+    EXPECT_THAT(to_markdown({{"commit", "4567def"}, {"rows", rows::array({measured})}}),
+                HasSubstr("- commits of the rows: `0123abc` (a)\n"));
+}
+
 TEST(arena_results, csv_has_the_members_of_all_rows) {
     ordered_json of_others = row("b", with_values({2}));
     of_others["commit"] = "4567def";

@@ -94,7 +94,8 @@ class PlotArena(unittest.TestCase):
             "device": "kind: emulated, reason: a <test>", "options": "repeats: 3", "host": "some, 16 cores",
             "GPU": "NVIDIA H200, compute capability 9.0, 141 GiB, 132 multiprocessors",
             "driver": "580.159.04 for CUDA 13.0, built with CUDA 12.8"})
-        self.assertNotIn("commits of the rows", dict(plot_arena.header_of(document([row("a")]))))
+        for alike in (row("a"), row("a", commit="0123abc")):
+            self.assertNotIn("commits of the rows", dict(plot_arena.header_of(document([alike]))))
 
     def test_names_in_a_picture_get_its_family(self):
         self.assertEqual(plot_arena.unique('<g id="m1"/><use href="#m1" clip-path="url(#p)"/>', "x"),
