@@ -36,8 +36,12 @@ public:
     [[nodiscard]] virtual absl::StatusOr<csr_graph<Property>> to_csr() = 0;
     /// Returns the view for kernels that read the graph.
     [[nodiscard]] virtual graph_view<Property> view() const = 0;
-    /// Returns why edges found no memory; no error in a heap, where that is a result of the run.
+    /// Returns why edges found no memory, since the last `forget_refusals`; no error in a heap, where that is a result
+    /// of the run.
     [[nodiscard]] virtual absl::Status shortage() const = 0;
+    /// Forgets the requests that found no memory. Some do no harm: rows whose edges are removed stay in their blocks
+    /// then. Call it before what `shortage` is to be about.
+    virtual absl::Status forget_refusals() = 0;
 };
 
 /// What makes empty graphs in one allocator, of so many bytes, on a device (examples/report/other_allocators.hpp).

@@ -15,8 +15,8 @@
 
 namespace orchard::examples {
 
-/// @tparam Memory  the graph's memory, movable. `ref()`: the view that `orchard::graph` takes; `shortage()`: as in
-///     `any_graph`
+/// @tparam Memory  the graph's memory, movable. `ref()`: the view that `orchard::graph` takes; `shortage()`,
+///     `forget_refusals()`: as in `any_graph`
 template <class Property, class Memory>
 class graph_over final : public any_graph<Property> {
     using heap_type = std::remove_cvref_t<decltype(std::declval<const Memory&>().ref())>;
@@ -49,6 +49,7 @@ public:
     absl::StatusOr<csr_graph<Property>> to_csr() override { return graph_.to_csr(); }
     graph_view<Property> view() const override { return graph_.ref(); }
     absl::Status shortage() const override { return memory_.shortage(); }
+    absl::Status forget_refusals() override { return memory_.forget_refusals(); }
 
 private:
     graph_over(const simt::executor& on, Memory memory, graph_type g, device_array<update_counts> counts)

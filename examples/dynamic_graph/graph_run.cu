@@ -168,8 +168,10 @@ private:
     /// Changes the graph and the host's set by a batch.
     absl::Status apply(const planned_batch& b) {
         std::vector<weighted_edge> edges = with_weights(b.edges, b.second);
-        if (absl::Status s = upload(b.adds, edges); !s.ok()) {
-            return s;
+        absl::Status ready = upload(b.adds, edges);
+        ready.Update(graph_.forget_refusals());
+        if (!ready.ok()) {
+            return ready;
         }
         const nvtx::phase marked(b.adds ? nvtx::phase::allocate : nvtx::phase::free, b.edges.size());
         const auto began = std::chrono::steady_clock::now();
@@ -470,6 +472,7 @@ struct heap_memory {
     const heap* of;
     [[nodiscard]] heap_ref ref() const { return of->ref(); }
     [[nodiscard]] static absl::Status shortage() { return absl::OkStatus(); }
+    [[nodiscard]] static absl::Status forget_refusals() { return absl::OkStatus(); }
 };
 
 /// Returns what the run found in the graph that was made; the graph's error if it was not. The graph ends with the

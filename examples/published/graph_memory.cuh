@@ -45,7 +45,7 @@ struct table_view {
 template <device::device_allocator Allocator>
 struct graph_memory_view {
     table_view<Allocator> table;
-    word64* refused;  ///< bytes of the largest block of a row for which there was no memory
+    word64* refused;  ///< bytes of the largest block of a row for which there was no memory; 0: none, or forgotten
 
     [[nodiscard]] ORCHARD_FN void* malloc(std::uint64_t bytes) const {
         void* const p = table.own.malloc(bytes);
@@ -113,6 +113,8 @@ public:
                                         : "; give a larger --capacity");
         return absl::ResourceExhaustedError(text);
     }
+    /// As in `any_graph`.
+    [[nodiscard]] absl::Status forget_refusals() { return refused_.zero(); }
 
 private:
     graph_memory(std::string name, Owner owner, std::uint64_t bytes, largest_block largest)

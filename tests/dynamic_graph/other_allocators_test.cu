@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "examples/published/graph_memory.cuh"
@@ -123,6 +124,27 @@ TEST(graph_command, says_which_row_an_allocator_has_no_block_for) {
     EXPECT_THAT(other, HasSubstr("98304 B, in which the edges of a vertex lie; its largest block has 65536 B; give a "
                                  "larger --capacity"));
     EXPECT_EQ(run_in("ouroboros_va_chunks", run).first, 0);
+}
+
+TEST(graph_memory, names_no_refusal_of_an_earlier_batch) {
+    const simt::executor on{.kind = simt::device_kind::emulated, .workers = 2};
+    const auto g = find_allocator<graph_in_allocator>("kma")->plain(on, 64 << 20);
+    ASSERT_TRUE(g.ok()) << g.status();
+    const std::uint32_t degree = 17'000;  // the row has a block larger than the allocator's largest
+    auto sources = device_array<std::uint32_t>::create(on, degree);
+    auto targets = device_array<std::uint32_t>::create(on, degree);
+    ASSERT_TRUE(sources.ok() && targets.ok());
+    std::vector<std::uint32_t> numbers(degree);
+    std::iota(numbers.begin(), numbers.end(), 1u);
+    ASSERT_TRUE(targets->upload(numbers).ok());
+    const auto change = [&](std::uint32_t count) {
+        return (*g)->change(update_way::batches, true, {sources->data(), targets->data(), count});
+    };
+    EXPECT_EQ(change(degree)->left, degree);
+    EXPECT_THAT(std::string((*g)->shortage().message()), HasSubstr("a block of 98304 B"));
+    ASSERT_TRUE((*g)->forget_refusals().ok());
+    EXPECT_EQ(change(100)->left, 0u);
+    EXPECT_THAT(std::string((*g)->shortage().message()), HasSubstr("the table of vertices"));
 }
 
 TEST(graph_command, in_an_unknown_allocator_is_an_error_that_names_those_that_there_are) {
