@@ -17,6 +17,20 @@ namespace orchard::examples {
 /// How a graph is changed: by a batch, or by a kernel whose threads change an edge each.
 enum class update_way : std::uint8_t { batches, kernels };
 
+/// A snapshot of a graph, which its destructor closes. The graph must outlive it.
+template <class Property>
+class any_snapshot {
+public:
+    any_snapshot() = default;
+    any_snapshot(const any_snapshot&) = delete;
+    any_snapshot& operator=(const any_snapshot&) = delete;
+    virtual ~any_snapshot() = default;
+
+    /// Returns the view for kernels, which may read it while others change the graph.
+    [[nodiscard]] virtual graph_view<Property> view() const = 0;
+    [[nodiscard]] virtual absl::StatusOr<csr_graph<Property>> to_csr() = 0;
+};
+
 /// A graph, and the memory that it lies in. Errors of all functions: those of the device.
 template <class Property>
 class any_graph {
@@ -34,6 +48,8 @@ public:
                                   std::uint8_t* result) const = 0;
     [[nodiscard]] virtual absl::StatusOr<graph_statistics> stats() const = 0;
     [[nodiscard]] virtual absl::StatusOr<csr_graph<Property>> to_csr() = 0;
+    /// Returns a snapshot. Errors: ResourceExhausted, with the remedy, if there is no memory for its table.
+    [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<any_snapshot<Property>>> snapshot() = 0;
     /// Returns the view for kernels that read the graph.
     [[nodiscard]] virtual graph_view<Property> view() const = 0;
     /// Returns why edges found no memory, since the last `forget_refusals`; no error in a heap, where that is a result

@@ -76,9 +76,11 @@ absl::StatusOr<std::vector<analysis>> chosen(const std::string& names) {
     return all;
 }
 
-/// Returns a capacity with room to spare: six times the bytes of each direction, and what the segment cache holds.
-std::uint64_t capacity_for(std::uint32_t vertices, std::uint64_t edges, bool weights) {
-    return std::max<std::uint64_t>(gib, 64 * vertices + 2 * edges * (weights ? 72 : 24) + 256 * mib);
+/// Returns a capacity with room to spare: six times the bytes of each direction, half as much again for the rows that a
+/// snapshot keeps, and what the segment cache holds.
+std::uint64_t capacity_for(std::uint64_t vertices, std::uint64_t edges, const graph_options& o) {
+    const std::uint64_t halves = o.snapshot ? 3 : 2;
+    return std::max<std::uint64_t>(gib, halves * (32 * vertices + edges * (o.weights ? 72 : 24)) + 256 * mib);
 }
 
 std::vector<check> checks_of(const graph_result& r, const graph_arguments& a) {
@@ -103,6 +105,11 @@ std::vector<check> checks_of(const graph_result& r, const graph_arguments& a) {
         all.push_back({"second version", r.second->equal,
                        absl::StrFormat("%d edges added, %d removed; the rows are%s those of the second graph",
                                        r.second->added, r.second->removed, r.second->equal ? "" : " not")});
+    }
+    if (r.snapshot) {
+        all.push_back({"snapshot", r.snapshot->equal,
+                       absl::StrFormat("of batch %d, after all others it has%s exactly the %d directions of its moment",
+                                       r.snapshot->batch, r.snapshot->equal ? "" : " not", r.snapshot->edges)});
     }
     for (const graph_analysis_row& row : r.analyses) {
         all.push_back({std::string(name_of(row.what)), row.wrong == 0 && row.times != 0,
@@ -193,7 +200,7 @@ absl::StatusOr<graph_report> execute(graph_arguments& a) {
     report.vertices = input->vertices;
     report.edges = input->graph.edges.size();
     if (!a.capacity_given) {
-        a.heap.capacity = capacity_for(input->vertices, input->most_edges, a.weights != weight_source::none);
+        a.heap.capacity = capacity_for(input->vertices, input->most_edges, a.run);
     }
     const std::vector<edge> edges = ordered(input->graph, a.order, a.run.seed);
     command_line::progress bar(!a.quiet);
@@ -267,6 +274,14 @@ std::string to_text(const graph_arguments& a, const graph_report& r) {
         a.input, r.vertices, r.edges, orchard::name_of(r.device.kind), r.device.reason, a.allocator,
         r.result.bytes_per_edge, r.result.csr_bytes_per_edge);
     absl::StrAppend(&text, batches_text(r.result), "\n", degrees_text(r.result), "\n");
+    if (const auto& s = r.result.snapshot) {
+        absl::StrAppendFormat(
+            &text,
+            "snapshot of batch %d, %d directions: opened in %.3f ms, closed in %.3f ms; at the end it "
+            "kept %s of rows and %s of table\n\n",
+            s->batch, s->edges, s->milliseconds, s->close_milliseconds, format_bytes(s->row_bytes),
+            format_bytes(s->table_bytes));
+    }
     if (!r.result.analyses.empty()) {
         std::vector<std::vector<std::string>> lines{{"analysis", "graph us", "rows us", "ratio"}};
         for (const graph_analysis_row& row : r.result.analyses) {
@@ -344,6 +359,12 @@ ordered_json members(const graph_arguments& a, const graph_report& r) {
         document["then"] = {
             {"graph", a.then}, {"added", r.result.second->added}, {"removed", r.result.second->removed}};
     }
+    if (const auto& s = r.result.snapshot) {
+        document["snapshot"] = {{"batch", s->batch},          {"edges", s->edges},
+                                {"open_ms", s->milliseconds}, {"close_ms", s->close_milliseconds},
+                                {"row_bytes", s->row_bytes},  {"table_bytes", s->table_bytes},
+                                {"equal", s->equal}};
+    }
     return document;
 }
 
@@ -410,6 +431,9 @@ void declare(CLI::App& app, graph_arguments& a) {
            "ones")
         ->transform(CLI::CheckedTransformer(kinds).description(""))
         ->type_name("host|invariants");
+    app.add_flag("--snapshot", a.run.snapshot,
+                 "Open a snapshot in the middle of insertion, and compare it after the last batch with the edges of "
+                 "its moment; batches take longer beside it, and memory is kept for it");
     app.add_option("--rank-steps", a.run.rank_steps, "Steps of pagerank (1 to 10,000)")
         ->type_name("N")
         ->capture_default_str()

@@ -2,7 +2,7 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// `graph_over`: the graph of one kind of memory behind the interface of all.
+/// `graph_over` and `snapshot_over`: the graph of one kind of memory, and its snapshot, behind the interface of all.
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,21 @@
 #include "examples/report/kernel_steps.hpp"
 
 namespace orchard::examples {
+
+/// @tparam Heap  the view of the graph's memory
+template <class Property, class Heap>
+class snapshot_over final : public any_snapshot<Property> {
+public:
+    snapshot_over(orchard::graph<Property, Heap>& of, graph_snapshot<Property, Heap> open)
+        : graph_{&of}, open_{std::move(open)} {}
+
+    graph_view<Property> view() const override { return open_.ref(); }
+    absl::StatusOr<csr_graph<Property>> to_csr() override { return graph_->to_csr(open_); }
+
+private:
+    orchard::graph<Property, Heap>* graph_;
+    graph_snapshot<Property, Heap> open_;
+};
 
 /// @tparam Memory  the graph's memory, movable. `ref()`: the view that `orchard::graph` takes; `shortage()`,
 ///     `forget_refusals()`: as in `any_graph`
@@ -47,6 +62,18 @@ public:
     }
     absl::StatusOr<graph_statistics> stats() const override { return graph_.stats(); }
     absl::StatusOr<csr_graph<Property>> to_csr() override { return graph_.to_csr(); }
+    absl::StatusOr<std::unique_ptr<any_snapshot<Property>>> snapshot() override {
+        if (absl::Status s = memory_.forget_refusals(); !s.ok()) {
+            return s;
+        }
+        auto open = graph_.snapshot();
+        if (open.ok()) {
+            return std::make_unique<snapshot_over<Property, heap_type>>(graph_, *std::move(open));
+        }
+        // Another allocator's error names it, and the heap's is complete by itself.
+        const absl::Status lacks = absl::IsResourceExhausted(open.status()) ? memory_.shortage() : absl::OkStatus();
+        return lacks.ok() ? open.status() : lacks;
+    }
     graph_view<Property> view() const override { return graph_.ref(); }
     absl::Status shortage() const override { return memory_.shortage(); }
     absl::Status forget_refusals() override { return memory_.forget_refusals(); }

@@ -7,14 +7,15 @@
 ///       plan           the batches, as edges to add or to remove: graph_plan.cpp
 ///       apply          one batch: on the device, in the host's set, and the number of edges that changed compared
 ///       compare        the analyses, on the graph, on compressed sparse rows, and on the host or by invariants
+///       open_snapshot, close_snapshot    a snapshot from the middle of insertion on, compared at the end
 
 #include "examples/dynamic_graph/graph_run.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -23,6 +24,7 @@
 #include "examples/dynamic_graph/analysis_runner.cuh"
 #include "examples/dynamic_graph/graph_over.cuh"
 #include "examples/dynamic_graph/graph_plan.hpp"
+#include "examples/dynamic_graph/snapshot_kernels.cuh"
 #include "examples/graph/host_graph.hpp"
 #include "examples/graph/parallel.hpp"
 #include "runtime/nvtx/phase.hpp"
@@ -54,26 +56,29 @@ public:
         absl::Status s = graph_.reserve_vertices(vertices_);
         s.Update(s.ok() ? prepare() : s);
         std::uint64_t total = 0;
-        std::size_t last_insertion = 0;
+        std::vector<std::size_t> insertions;
         for (std::size_t i = 0; i < batches.size(); ++i) {
             total += batches[i].edges.size();
-            last_insertion = batches[i].adds ? i : last_insertion;
+            if (batches[i].adds) {
+                insertions.push_back(i);
+            }
         }
         bar.begin("changing the graph", total);
         const bool every = vertices_ <= options_.every_batch_below;
         for (std::size_t i = 0; i < batches.size() && s.ok(); ++i) {
             s.Update(apply(batches[i]));
             if (s.ok() &&
-                (every || i == 0 || i == batches.size() / 2 || i == last_insertion || i + 1 == batches.size())) {
+                (every || i == 0 || i == batches.size() / 2 || i == insertions.back() || i + 1 == batches.size())) {
                 s.Update(compare());
                 s.Update(s.ok() ? ask(batches[i]) : s);
             }
+            const bool opens = options_.snapshot && i == insertions[(insertions.size() - 1) / 2];  // the middle one
+            s.Update(s.ok() && opens ? open_snapshot(i + 1) : s);
             bar.add(batches[i].edges.size());
         }
         bar.clear();
-        if (s.ok() && options_.mode == update_mode::then) {
-            s.Update(compare_second(change));
-        }
+        s.Update(s.ok() && options_.mode == update_mode::then ? compare_second(change) : s);
+        s.Update(s.ok() && options_.snapshot ? close_snapshot() : s);
         if (!s.ok()) {
             return s;
         }
@@ -174,10 +179,11 @@ private:
             return ready;
         }
         const nvtx::phase marked(b.adds ? nvtx::phase::allocate : nvtx::phase::free, b.edges.size());
-        const auto began = std::chrono::steady_clock::now();
-        const auto done = graph_.change(options_.by, b.adds,
-                                        {sources_.data(), targets_.data(), b.edges.size(), properties_.data(), true});
-        const auto took = std::chrono::steady_clock::now() - began;
+        absl::StatusOr<batch_result> done;
+        const double ms = milliseconds_of([&] {
+            done = graph_.change(options_.by, b.adds,
+                                 {sources_.data(), targets_.data(), b.edges.size(), properties_.data(), true});
+        });
         if (!done.ok()) {
             return done.status();
         }
@@ -195,9 +201,8 @@ private:
             return stats.status();
         }
         result_.wrong_counts += stats->edges == 2 * count_ ? 0 : 1;
-        result_.batches.push_back({b.adds, 2 * b.edges.size(), done->taken, done->duplicates, done->left,
-                                   std::chrono::duration<double, std::milli>(took).count(), stats->edges,
-                                   stats->row_bytes + stats->table_bytes});
+        result_.batches.push_back({b.adds, 2 * b.edges.size(), done->taken, done->duplicates, done->left, ms,
+                                   stats->edges, stats->row_bytes + stats->table_bytes});
         if (stats->edges > most_edges_) {
             most_edges_ = stats->edges;
             result_.bytes_per_edge = stats->bytes_per_edge();
@@ -220,12 +225,13 @@ private:
         if (!found.ok()) {
             return found.status();
         }
-        const auto began = std::chrono::steady_clock::now();
-        absl::Status s = graph_.contains(sources_.data(), targets_.data(), edges, found->data());
-        if (s.ok() && answers.size() > edges) {
-            s.Update(graph_.contains(sources_.data(), targets_.data() + 1, edges - 1, found->data() + edges));
-        }
-        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
+        absl::Status s;
+        const double ms = milliseconds_of([&] {
+            s.Update(graph_.contains(sources_.data(), targets_.data(), edges, found->data()));
+            if (s.ok() && answers.size() > edges) {
+                s.Update(graph_.contains(sources_.data(), targets_.data() + 1, edges - 1, found->data() + edges));
+            }
+        });
         s.Update(s.ok() ? found->download(answers) : s);
         if (!s.ok()) {
             return s;
@@ -243,7 +249,7 @@ private:
         q.asked += answers.size();
         q.there += static_cast<std::uint64_t>(std::ranges::count(answers, std::uint8_t{1}));
         q.wrong += wrong;
-        q.rate = std::max(q.rate, static_cast<double>(answers.size()) / std::max(took.count(), 1e-3));
+        q.rate = std::max(q.rate, static_cast<double>(answers.size()) / std::max(1000 * ms, 1e-3));
         return absl::OkStatus();
     }
 
@@ -319,6 +325,54 @@ private:
             result_.second = second_version_row{change.added.size(), change.removed.size(), *equal};
         }
         return equal.status();
+    }
+
+    /// Opens a snapshot after batch `number`, and keeps what it must have.
+    absl::Status open_snapshot(std::uint64_t number) {
+        const auto stats = graph_.stats();
+        if (!stats.ok()) {
+            return stats.status();
+        }
+        absl::StatusOr<std::unique_ptr<any_snapshot<Property>>> open;
+        const double ms = milliseconds_of([&] { open = graph_.snapshot(); });
+        if (open.ok()) {
+            snapshot_ = {*std::move(open), edges_, count_, marks_};
+            // Its table has the segments of the graph's.
+            result_.snapshot = snapshot_row{number, stats->edges, ms, stats->table_bytes};
+        }
+        return open.status();
+    }
+    /// Compares the snapshot with the edges of its moment, counts the memory that it keeps, and closes it.
+    absl::Status close_snapshot() {
+        auto bytes = device_array<word64>::create(on_, 1);
+        const auto equal = is_snapshot_equal();
+        if (!bytes.ok() || !equal.ok()) {
+            return bytes.ok() ? equal.status() : bytes.status();
+        }
+        const bool cuda = on_.kind == simt::device_kind::cuda;
+        const count_kept<Property> kernel{row_blocks<Property>(snapshot_.open->view()),
+                                          row_blocks<Property>(graph_.view()), vertices_, bytes->data()};
+        absl::Status s = to_status(simt::launch(on_, cuda ? simt::grid{1056, 256} : simt::grid{8, 64}, kernel));
+        snapshot_row& row = *result_.snapshot;
+        s.Update(s.ok() ? copy_to_host(on_, &row.row_bytes, bytes->data(), sizeof(row.row_bytes)) : s);
+        row.close_milliseconds = milliseconds_of([&] { snapshot_.open.reset(); });
+        row.equal = *equal;
+        return s;
+    }
+    /// Returns whether the snapshot has the edges of its moment: those of the host's set, or by invariants.
+    absl::StatusOr<bool> is_snapshot_equal() {
+        if (options_.check == graph_check::invariants) {
+            const auto sums = runner_->check(graph_rows<Property>{snapshot_.open->view()}, has_weights);
+            return sums.ok() ? absl::StatusOr<bool>(sums->wrong == 0 && sums->edges == 2 * snapshot_.count &&
+                                                    sums->marks == snapshot_.marks)
+                             : sums.status();
+        }
+        const auto csr = snapshot_.open->to_csr();
+        const auto right = rows_of(snapshot_.edges);
+        if (!csr.ok() || !right.ok()) {
+            return csr.ok() ? right.status() : csr.status();
+        }
+        return are_equal(*csr, *right);
     }
 
     /// Compares the graph's edges with what they must be, and then the analyses.
@@ -461,6 +515,13 @@ private:
     std::uint64_t count_ = 0;           ///< edges that the graph must have
     std::uint64_t marks_ = 0;           ///< sum of their marks, of both directions
     std::uint64_t most_edges_ = 0;
+    /// An open snapshot, with `edges_`, `count_` and `marks_` of its moment.
+    struct {
+        std::unique_ptr<any_snapshot<Property>> open;
+        std::vector<weighted_edge> edges;
+        std::uint64_t count = 0;
+        std::uint64_t marks = 0;
+    } snapshot_;
     device_array<std::uint32_t> sources_;
     device_array<std::uint32_t> targets_;
     device_array<Property> properties_;

@@ -57,6 +57,7 @@ struct graph_options {
     graph_check check = graph_check::host;
     int rank_steps = 20;        ///< of PageRank
     bool keeps_values = false;  ///< the result has what the analyses said of each vertex, the last time
+    bool snapshot = false;      ///< one is opened in the middle of the batches that add edges, and read at the end
     /// The edges' properties, used by shortest paths; none: edges have no property, and `weight_of` the ends is used.
     std::optional<weight_table> weights;
 };
@@ -66,6 +67,17 @@ struct second_version_row {
     std::uint64_t added = 0;    ///< edges, each in both directions
     std::uint64_t removed = 0;  ///< the same
     bool equal = false;         ///< the graph has afterwards exactly the edges of the second version
+};
+
+/// A snapshot that was open from the middle of insertion to the end of all batches.
+struct snapshot_row {
+    std::uint64_t batch = 0;        ///< number, from 1, of the last batch before it
+    std::uint64_t edges = 0;        ///< directions that the graph had then
+    double milliseconds = 0;        ///< to open it
+    std::uint64_t table_bytes = 0;  ///< of its own table of vertices
+    std::uint64_t row_bytes = 0;    ///< of the rows that it alone has, after the last batch
+    double close_milliseconds = 0;  ///< to close it then
+    bool equal = false;             ///< it has after the last batch exactly the edges, and weights, of its moment
 };
 
 struct graph_batch_row {
@@ -103,6 +115,7 @@ struct graph_result {
     std::vector<graph_batch_row> batches;
     std::vector<graph_analysis_row> analyses;
     std::optional<second_version_row> second;  ///< of `then`
+    std::optional<snapshot_row> snapshot;      ///< of `graph_options::snapshot`
     std::uint64_t wrong_counts = 0;  ///< batches that took another number of edges than the host's graph, or whose
                                      ///< counts do not add up to their directions
     std::uint64_t wrong_edges = 0;   ///< comparisons in which rows or weights differ from the host's
@@ -117,8 +130,8 @@ struct graph_result {
 };
 
 /// Runs the batches in `h`. `edges`: in the order in which they come, without duplicates. Errors: those of the device
-/// and of the heap; InvalidArgument if `then` needs more batches than `most_batches`. A shortage of the heap's memory
-/// is a result.
+/// and of the heap; InvalidArgument if `then` needs more batches than `most_batches`; ResourceExhausted without memory
+/// for the snapshot's table. A shortage of the heap's memory in a batch is a result.
 absl::StatusOr<graph_result> run_graph(heap& h, std::uint32_t vertices, const std::vector<edge>& edges,
                                        const graph_options& options, command_line::progress& bar);
 

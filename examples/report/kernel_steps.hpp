@@ -4,6 +4,7 @@
 
 /// Steps that the examples' runs on the device share.
 
+#include <chrono>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,6 +29,14 @@ absl::Status make(const simt::executor& on, std::uint64_t count, device_array<T>
 inline simt::executor timed(simt::executor on) {
     on.timed = true;
     return on;
+}
+
+/// Returns the milliseconds that a call took, by the host's clock.
+template <class Call>
+double milliseconds_of(const Call& call) {
+    const auto began = std::chrono::steady_clock::now();
+    call();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
 }
 
 /// Launches, waits, and adds the kernel's time to `us`. Errors: those of the launch.

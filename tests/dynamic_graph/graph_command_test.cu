@@ -55,6 +55,7 @@ protected:
         how.by = by_;
         how.check = check_;
         how.every_batch_below = every_batch_below_;
+        how.snapshot = snapshot_;
         if (weights_) {
             how.weights = weight_table{*graph, 3};
         }
@@ -85,6 +86,7 @@ protected:
     update_way by_ = update_way::batches;
     graph_check check_ = graph_check::host;
     bool weights_ = false;
+    bool snapshot_ = false;
     std::uint32_t every_batch_below_ = 1 << 16;
     graph_result result_;
 };
@@ -95,6 +97,40 @@ TEST_P(changing_graph, is_built_and_taken_down) {
     ASSERT_NO_FATAL_FAILURE(run("rmat:7,8", update_mode::build, 150));
     expect_right();
     EXPECT_EQ(result_.batches.back().edges, 0u);
+}
+TEST_P(changing_graph, has_a_snapshot_of_the_middle_of_insertion) {
+    chosen_ = {};
+    snapshot_ = true;
+    for (const update_way by : {update_way::batches, update_way::kernels}) {
+        for (const graph_check check : {graph_check::host, graph_check::invariants}) {
+            by_ = by;
+            check_ = check;
+            weights_ = check == graph_check::invariants;
+            ASSERT_NO_FATAL_FAILURE(run("rmat:7,8", update_mode::build, 150));
+            expect_right();
+            ASSERT_TRUE(result_.snapshot);
+            const snapshot_row& kept = *result_.snapshot;
+            EXPECT_TRUE(kept.equal);
+            EXPECT_EQ(kept.batch, (result_.batches.size() / 2 + 1) / 2);
+            const graph_batch_row& then = result_.batches[kept.batch - 1];
+            EXPECT_EQ(kept.edges, then.edges);
+            EXPECT_EQ(kept.row_bytes + kept.table_bytes, then.row_bytes) << "the graph has no edges at the end";
+            EXPECT_GT(kept.row_bytes, 0u);
+        }
+    }
+}
+TEST_P(changing_graph, has_a_snapshot_that_shares_the_rows_that_stay) {
+    chosen_ = {};
+    snapshot_ = true;
+    ASSERT_NO_FATAL_FAILURE(run("er:100,700", update_mode::build, 1000));
+    EXPECT_TRUE(result_.snapshot->equal);
+    EXPECT_EQ(result_.snapshot->batch, 1u);
+    edge_list second = *graph_of("er:100,700", 3);
+    second.edges.pop_back();
+    ASSERT_NO_FATAL_FAILURE(run("er:100,700", update_mode::then, 1000, 256 << 20, second));
+    EXPECT_TRUE(result_.snapshot->equal);
+    EXPECT_GT(result_.snapshot->row_bytes, 0u);
+    EXPECT_LT(20 * result_.snapshot->row_bytes, result_.batches[0].row_bytes) << "one edge has two of 100 rows";
 }
 TEST_P(changing_graph, of_a_sliding_window) {
     ASSERT_NO_FATAL_FAILURE(run("er:100,700", update_mode::window, 100));
@@ -361,6 +397,14 @@ TEST(graph_command, slow_applies_the_updates_of_debian) {
                                      "1000000", "--analyses", "none", "--quiet"});
     EXPECT_EQ(code, 0) << text;
     EXPECT_THAT(text, HasSubstr("468 edges added, 183 removed; the rows are those of the second graph"));
+}
+
+TEST(graph_command, says_what_a_snapshot_took) {
+    const auto [code, text] =
+        test::run_emulated("graph", {"rmat:6", "--batch", "100", "--analyses", "none", "--snapshot"});
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_THAT(text, HasSubstr("after all others it has exactly the"));
+    EXPECT_THAT(text, HasSubstr("at the end it kept"));
 }
 
 TEST(graph_command, uses_the_weights_of_a_file) {

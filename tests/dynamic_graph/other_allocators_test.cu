@@ -101,6 +101,20 @@ TEST_P(graph_in_another, has_rows_that_blocks_of_threads_change) {
         run_in(GetParam(), {file.path, "--batch", "2500", "--check", "invariants", "--analyses", "bfs"});
     EXPECT_EQ(code, 0) << text;
 }
+TEST_P(graph_in_another, keeps_a_snapshot) {
+    const auto snapshot =
+        document_of(GetParam(), {"rmat:7", "--batch", "500", "--analyses", "none", "--snapshot"})["snapshot"];
+    EXPECT_EQ(snapshot["equal"], true) << snapshot;
+    EXPECT_GT(snapshot["row_bytes"], 0);
+}
+TEST_P(graph_in_another, without_memory_for_a_snapshot_is_one_error_with_the_remedy) {
+    // Room for one table of 49 blocks of 64 KiB, each of which takes 128 KiB of xmalloc's memory.
+    const std::string capacity = GetParam() == "xmalloc" ? "8MiB" : "5MiB";
+    const auto [code, text] = run_in(GetParam(), {"er:200000,400", "--analyses", "none", "--snapshot"}, capacity);
+    EXPECT_NE(code, 0);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    EXPECT_THAT(text, HasSubstr(GetParam() + ": no memory for the table of vertices; give a larger --capacity"));
+}
 TEST_P(graph_in_another, without_memory_is_one_error_with_the_remedy) {
     const auto [code, text] = run_in(GetParam(), {"er:3000,600000", "--analyses", "none"}, "4MiB");
     EXPECT_NE(code, 0);
