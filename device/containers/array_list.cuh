@@ -30,6 +30,7 @@
 #include "device/group/leader.cuh"
 #include "device/heap_ref.cuh"
 #include "device/simt/block.cuh"
+#include "device/simt/mutation.cuh"
 
 namespace orchard {
 
@@ -118,15 +119,12 @@ public:
 
     /// Returns the number of elements. While other threads append, some of them may not have their values yet, and
     /// others may turn out not to have been appended.
-    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const {
-        const auto now = state_->numbers.read();
-        const std::uint64_t end = first_of(static_cast<std::uint32_t>(now.steps));
-        return now.taken < end ? now.taken : end;
-    }
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t size() const { return size_of(state_->numbers.read()); }
 
     /// Calls `visit(i, element)` for each element `i` that the list had at the call: by this thread alone; by the lanes
     /// of a mask, which share the elements; by the threads of this block; by the threads of the grid. Neighbouring
-    /// threads get neighbouring elements. Cost: a load for each segment.
+    /// threads get neighbouring elements. While other threads append, `visit` may read those that the rules above let
+    /// it read, and leaves the others alone. Cost: a load for each segment.
     template <class Visit>
     ORCHARD_FN void for_each(const Visit& visit) const {
         for_each_from(0, 1, visit);
@@ -184,6 +182,12 @@ private:
         return segment(k) + (i - first_of(k));
     }
 
+    /// Returns the numbers that have memory.
+    [[nodiscard]] ORCHARD_INLINE std::uint64_t size_of(const parts& now) const {
+        const std::uint64_t end = first_of(static_cast<std::uint32_t>(now.steps));
+        return now.taken < end ? now.taken : end;
+    }
+
     /// Takes `count` numbers for the group, and returns the first plus `before`; `npos` without memory.
     ORCHARD_FN std::uint64_t take(simt::lane_mask group, std::uint64_t count, std::uint64_t before) const {
         std::uint64_t first = npos;
@@ -220,7 +224,8 @@ private:
 
     template <class Visit>
     ORCHARD_FN void for_each_from(std::uint64_t first, std::uint64_t stride, const Visit& visit) const {
-        const std::uint64_t count = size();
+        simt::mutation::weaken_next(simt::mutation::fault::list_visit);
+        const std::uint64_t count = size_of(state_->numbers.acquire());  // with the addresses of the segments
         std::uint64_t i = first;
         for (std::uint32_t k = 0; i < count; ++k) {
             T* const elements = segment(k);

@@ -45,6 +45,9 @@ public:
     /// Returns the parts now. Relaxed: nothing is read by them.
     [[nodiscard]] ORCHARD_INLINE parts read() const { return split(word_.template load<simt::order::relaxed>()); }
 
+    /// Returns the same for callers that read the memory that was added. Acquire: pairs with the store of `add_memory`.
+    [[nodiscard]] ORCHARD_INLINE parts acquire() const { return split(word_.template load<simt::order::acquire>()); }
+
     /// Sets all parts to zero. No other thread uses the word.
     ORCHARD_INLINE void reset() { word_.template store<simt::order::relaxed>(0); }
 

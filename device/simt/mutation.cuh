@@ -93,6 +93,7 @@ namespace orchard::simt::mutation {
     X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
     X(graph_retire, "a run that an open snapshot has is freed when it is replaced")                                    \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
+    X(list_visit, "a thread that goes over a list does not acquire the memory that others added")                      \
     X(buffer_sync, "lanes use a chunk of a monotonic buffer that their leader alone has acquired")                     \
     X(visit_order, "a visit of a queue's places neither releases nor acquires")                                        \
     X(late_write, "a writer that finds a reader to have been at its place leaves its element there")                   \

@@ -94,6 +94,7 @@ constexpr finder finders[] = {
     {fault::maker_deadline, "slab_maker_death", 50},
     {fault::drain_sync, "chunk_store", 500},
     {fault::numbers_kept, "array_list", 500},
+    {fault::list_visit, "array_list", 5000},
     {fault::buffer_sync, "monotonic_buffer", 500},
     {fault::visit_order, "work_queue", 500},
     {fault::late_write, "work_queue", 500},
