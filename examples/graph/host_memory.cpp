@@ -74,6 +74,18 @@ std::uint64_t host_memory_bytes(const std::string& cgroups, const std::string& o
     return least_limit(cgroups + "/memory", group_of_memory, "memory.limit_in_bytes", least);
 }
 
+std::uint64_t available_host_bytes(const std::string& meminfo) {
+    std::uint64_t least = host_memory_bytes();
+    std::ifstream words(meminfo);
+    for (std::string word; words >> word;) {
+        std::uint64_t kib = 0;  // "MemAvailable:  24675276 kB"
+        if (word == "MemAvailable:" && words >> kib) {
+            least = std::min(least, kib * 1024);
+        }
+    }
+    return least;
+}
+
 absl::Status check_host_memory(std::uint64_t bytes, std::string_view purpose, std::uint64_t have,
                                std::string_view remedy) {
     if (bytes <= have) {

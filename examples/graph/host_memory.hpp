@@ -19,6 +19,11 @@ namespace orchard::examples {
 std::uint64_t host_memory_bytes(const std::string& cgroups = "/sys/fs/cgroup",
                                 const std::string& own = "/proc/self/cgroup");
 
+/// Returns the bytes of memory that this process can take now: those available on the machine, at most
+/// `host_memory_bytes()`. What other processes of its control group have is not subtracted.
+/// @param meminfo  the file that describes the machine's memory (proc(5))
+std::uint64_t available_host_bytes(const std::string& meminfo = "/proc/meminfo");
+
 /// Returns `ResourceExhausted`, which ends with `remedy`, if `bytes` for `purpose` exceed `have`. Call it before
 /// creating large arrays, because an operating system that overcommits memory would kill the program instead of failing
 /// the request.

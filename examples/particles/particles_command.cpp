@@ -38,7 +38,7 @@ struct particle_runs {
     device_choice device;
     shower_result heap;
     shower_result pool;
-    shower_totals host;
+    host_shower host;
     statistics at_end;
     std::uint64_t slots = 0;
     std::vector<check> checks;
@@ -82,9 +82,9 @@ std::vector<check> check_runs(const particle_runs& r, const shower_options& show
     return {{"followed to their ends", h.is_complete,
              h.is_complete ? absl::StrFormat("%d particles, at most %d at once", h.totals.particles, h.peak_alive)
                            : absl::StrFormat("the heap ran short in kernel %d: %s", h.passes.size(), h.why)},
-            {"same sums as on the host", h.totals == r.host,
-             absl::StrFormat("%d steps; %d of %d keV in %d layers", h.totals.steps, sum_of(h.totals), sum_of(r.host),
-                             shower_layers)},
+            {"same sums as on the host", h.totals == r.host.totals,
+             absl::StrFormat("%d steps; %d of %d keV in %d layers", h.totals.steps, sum_of(h.totals),
+                             sum_of(r.host.totals), shower_layers)},
             {"no track is written over", h.wrong == 0 && r.pool.wrong == 0,
              absl::StrFormat("%d wrong records in the heap, %d in the pool", h.wrong, r.pool.wrong)},
             {"the heap is whole, and empty", valid.ok() && r.at_end.pages_in_use == 0 && r.at_end.segments_granted == 0,
@@ -189,6 +189,16 @@ absl::StatusOr<particle_runs> execute(particle_arguments& a) {
     }
     r.device = *device;
     choose_sizes(a, device->kind);
+    r.slots = a.pool != 0 ? a.pool : a.heap.capacity / a.shower.track_bytes;
+    // The primaries alone first: the host's run of a shower that is far too large would take long.
+    absl::Status fits = check_shower_memory(a.shower, a.shower.primaries, a.heap, device->kind, r.slots);
+    if (fits.ok()) {
+        r.host = run_on_host(a.shower);
+        fits = check_shower_memory(a.shower, r.host.most_tracks, a.heap, device->kind, r.slots);
+    }
+    if (!fits.ok()) {
+        return fits;
+    }
     command_line::progress bar(!a.quiet);
     auto h = command_line::create_heap(a.heap);
     if (!h.ok()) {
@@ -205,13 +215,11 @@ absl::StatusOr<particle_runs> execute(particle_arguments& a) {
     }
     r.at_end = *at_end;
     const absl::Status valid = h->validate();
-    r.slots = a.pool != 0 ? a.pool : a.heap.capacity / a.shower.track_bytes;
     auto in_pool = run_in_pool(h->executor(), r.slots, a.shower, bar);
     if (!in_pool.ok()) {
         return in_pool.status();
     }
     r.pool = *std::move(in_pool);
-    r.host = run_on_host(a.shower);
     r.checks = check_runs(r, a.shower, valid);
     return r;
 }

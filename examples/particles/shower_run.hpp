@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "examples/graph/host_memory.hpp"
 #include "examples/particles/shower.cuh"
 #include "runtime/cli/progress.hpp"
 #include "runtime/heap/heap.hpp"
@@ -53,7 +55,22 @@ absl::StatusOr<shower_result> run_in_heap(heap& h, const shower_options& options
 absl::StatusOr<shower_result> run_in_pool(const simt::executor& on, std::uint64_t slots, const shower_options& options,
                                           command_line::progress& bar);
 
+/// What a plain loop on the host says of a shower.
+struct host_shower {
+    shower_totals totals;
+    /// Most tracks at once, if those that end in a kernel are there to its end: at least what the heap must hold.
+    std::uint64_t most_tracks = 0;
+};
+
 /// Returns the sums of the same shower by a plain loop, on all cores of the host.
-shower_totals run_on_host(const shower_options& options);
+host_shower run_on_host(const shower_options& options);
+
+/// Returns ResourceExhausted, with the bytes and the remedy, if the host has no memory for a shower of `tracks` tracks
+/// at once: for those beyond the GPU's budget, or, on the emulated device, for all within the budgets of `heap`, and
+/// for the pool after it. Memory is only taken as it is used, so that an operating system that overcommits memory would
+/// end the program in the middle of the run.
+absl::Status check_shower_memory(const shower_options& options, std::uint64_t tracks, const orchard::options& heap,
+                                 simt::device_kind device, std::uint64_t pool_slots,
+                                 std::uint64_t have = available_host_bytes());
 
 }  // namespace orchard::examples

@@ -175,6 +175,14 @@ TEST(host_memory, is_at_most_the_limit_of_the_process) {
 }
 #endif
 
+TEST(host_memory, that_is_available_is_what_the_machine_says) {
+    const std::string file = testing::TempDir() + absl::StrCat("orchard_meminfo_", ::getpid());
+    std::ofstream(file) << "MemTotal:  24675276 kB\nMemFree:  1 kB\nMemAvailable:  977 kB\n";
+    EXPECT_EQ(available_host_bytes(file), 977u * 1024);
+    std::remove(file.c_str());
+    EXPECT_EQ(available_host_bytes("/nonexistent"), host_memory_bytes());
+}
+
 TEST(host_memory, is_at_most_the_control_groups) {
     const std::filesystem::path folder =
         std::filesystem::temp_directory_path() / ("orchard_cgroup_" + std::to_string(::getpid()));

@@ -55,7 +55,7 @@ TEST(shower_rule, loses_no_energy) {
 
 TEST(shower_rule, deposits_all_energy_on_the_host) {
     const shower_options o = small();
-    const shower_totals all = run_on_host(o);
+    const shower_totals all = run_on_host(o).totals;
     std::uint64_t sum = 0;
     for (const std::uint64_t kev : all.deposited_kev) {
         sum += kev;
@@ -63,6 +63,43 @@ TEST(shower_rule, deposits_all_energy_on_the_host) {
     EXPECT_EQ(sum, o.primaries * o.rule.energy_kev);
     EXPECT_EQ(all.particles, all.ended);
     EXPECT_GT(all.particles, 10 * o.primaries);
+}
+
+TEST(shower_rule, says_how_many_tracks_there_are_at_once) {
+    shower_options o = small();
+    o.primaries = 3;
+    o.rule.energy_kev = 10;
+    EXPECT_EQ(run_on_host(o).most_tracks, 3u) << "all end in the first step";
+    o.rule.energy_kev = 20'000;
+    o.steps = 1'000'000;
+    const host_shower all = run_on_host(o);
+    EXPECT_GT(all.most_tracks, 3u);
+    EXPECT_LT(all.most_tracks, all.totals.particles) << "tracks of the first kernel end in it";
+}
+
+TEST(shower_memory, that_the_host_lacks_is_one_error_with_the_remedy) {
+    shower_options o = small();
+    o.track_bytes = 1024;
+    const std::uint64_t mib = 1 << 20;
+    const auto check = [&](simt::device_kind device, std::uint64_t capacity, std::uint64_t host_budget,
+                           std::uint64_t slots, std::uint64_t have) {
+        return check_shower_memory(o, 8192, on(device_option::automatic, capacity, host_budget), device, slots, have);
+    };
+    const auto emulated = simt::device_kind::emulated;
+    const auto cuda = simt::device_kind::cuda;
+    EXPECT_TRUE(check(emulated, 2 * mib, 30 * mib, 0, 8 * mib).ok());
+    const absl::Status lacks = check(emulated, 2 * mib, 30 * mib, 0, 8 * mib - 1);
+    EXPECT_TRUE(absl::IsResourceExhausted(lacks));
+    EXPECT_THAT(std::string(lacks.message()),
+                HasSubstr("the shower of 8192 tracks of 1024 B at once needs 0.0 GiB of host memory"));
+    EXPECT_THAT(std::string(lacks.message()),
+                HasSubstr("give fewer --primaries, less --energy, smaller --track-bytes"));
+    EXPECT_TRUE(check(emulated, 2 * mib, mib, 0, 3 * mib).ok()) << "the heap takes no more than its budgets";
+    EXPECT_TRUE(check(cuda, 2 * mib, 30 * mib, 0, 6 * mib).ok()) << "the rest lies on the GPU";
+    EXPECT_FALSE(check(cuda, 2 * mib, 30 * mib, 0, 6 * mib - 1).ok());
+    EXPECT_TRUE(check(cuda, 16 * mib, 30 * mib, 1 << 20, 0).ok());
+    EXPECT_THAT(std::string(check(emulated, 8 * mib, 0, 10'000, 8 * mib).message()),
+                HasSubstr("give a smaller --pool"));
 }
 
 class shower : public test::on_each_device {};
@@ -77,9 +114,11 @@ TEST_P(shower, goes_beyond_the_device_and_comes_back) {
     const auto r = run_in_heap(*h, o, bar);
     ASSERT_TRUE(r.ok()) << r.status();
     EXPECT_TRUE(r->is_complete) << r->why;
-    EXPECT_EQ(r->totals, run_on_host(o));
+    EXPECT_EQ(r->totals, run_on_host(o).totals);
     EXPECT_EQ(r->wrong, 0u);
     EXPECT_GT(r->peak_alive * o.track_bytes, 4u << 20);
+    EXPECT_GE(run_on_host(o).most_tracks, r->peak_alive);
+    EXPECT_LE(run_on_host(o).most_tracks, 2 * r->peak_alive);
     EXPECT_TRUE(std::ranges::any_of(r->passes, [](const shower_pass& p) { return p.host_bytes != 0; }));
     EXPECT_EQ(r->passes.back().alive, 0u);
     EXPECT_TRUE(h->validate().ok());
@@ -113,7 +152,7 @@ TEST_P(shower, in_a_pool_is_the_same_if_the_pool_is_large_enough) {
     const auto whole = run_in_pool(executor, 20'000, o, bar);
     ASSERT_TRUE(whole.ok()) << whole.status();
     EXPECT_TRUE(whole->is_complete);
-    EXPECT_EQ(whole->totals, run_on_host(o));
+    EXPECT_EQ(whole->totals, run_on_host(o).totals);
     EXPECT_EQ(whole->wrong, 0u);
     const auto ended = run_in_pool(executor, whole->peak_alive / 2, o, bar);
     ASSERT_TRUE(ended.ok()) << ended.status();
@@ -142,6 +181,18 @@ TEST(particles_command, fails_where_the_heap_is_too_small) {
     EXPECT_EQ(code, 1);
     EXPECT_THAT(text, HasSubstr("FAILED  followed to their ends"));
     EXPECT_THAT(text, HasSubstr("the heap ran short in kernel"));
+}
+
+TEST(particles_command, says_before_the_start_that_the_host_has_too_little_memory) {
+    if (available_host_bytes() >= std::uint64_t{1} << 40) {
+        GTEST_SKIP() << "this machine has memory for the largest shower";
+    }
+    const auto [code, text] =
+        test::run_emulated("particles", {"--primaries", "16777216", "--track-bytes", "65536", "--quiet"});
+    EXPECT_NE(code, 0);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    EXPECT_THAT(text, HasSubstr("the shower of 16777216 tracks of 65536 B at once needs 1024.0 GiB of host memory"));
+    EXPECT_THAT(text, HasSubstr("give fewer --primaries"));
 }
 
 TEST(particles_command, refuses_what_makes_no_sense) {
