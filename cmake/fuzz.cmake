@@ -63,6 +63,7 @@ foreach(source IN LISTS fuzz_sources)
     set(beside "") # sources that no library has
     if(target STREQUAL "graph")
         orchard_sources(beside examples/graph)
+        list(APPEND beside "${CMAKE_CURRENT_SOURCE_DIR}/examples/dynamic_graph/graph_inputs.cpp")
     elseif(target STREQUAL "live")
         set(beside "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/formats.cpp"
                    "${CMAKE_CURRENT_SOURCE_DIR}/profiling/top/screen.cpp")

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -23,8 +24,9 @@ constexpr std::uint64_t most_edges = std::uint64_t{1} << 32;
 /// The numbers behind the colon of a description.
 class description {
 public:
+    /// The text is escaped for messages, which have one line.
     description(const std::string& whole, const char* form)
-        : whole_{whole},
+        : whole_{absl::CHexEscape(whole)},
           form_{form},
           parts_{absl::StrSplit(whole.substr(whole.find(':') + 1), absl::ByAnyChar(",x"))} {}
 
@@ -65,17 +67,18 @@ constexpr double growing_edge = 3 * sizeof(edge);
 
 /// Returns ResourceExhausted, with the description, if `bytes` for the graph exceed `memory`.
 absl::Status check_memory(const std::string& text, double bytes, std::uint64_t memory) {
-    return check_host_memory(static_cast<std::uint64_t>(bytes), absl::StrFormat("graph \"%s\"", text), memory);
+    return check_host_memory(static_cast<std::uint64_t>(bytes), absl::StrFormat("graph \"%s\"", absl::CHexEscape(text)),
+                             memory);
 }
 
-absl::StatusOr<edge_list> rmat(const std::string& text, std::uint64_t seed) {
+absl::StatusOr<edge_list> rmat(const std::string& text, std::uint64_t seed, std::uint64_t memory) {
     description d(text, "rmat:SCALE[,FACTOR]");
     const auto scale = d.next(1, 30);
     const auto factor = d.next(1, 1024, 16);
     absl::Status s = scale.status();
     s.Update(factor.status());
     s.Update(s.ok() ? d.end() : s);
-    return s.ok() ? generate_rmat({static_cast<int>(*scale), static_cast<int>(*factor), seed})
+    return s.ok() ? generate_rmat({static_cast<int>(*scale), static_cast<int>(*factor), seed}, memory)
                   : absl::StatusOr<edge_list>(s);
 }
 
@@ -190,7 +193,7 @@ absl::StatusOr<edge_list> geometric(const std::string& text, std::uint64_t seed,
 absl::StatusOr<edge_list> graph_of(const std::string& text, std::uint64_t seed, edge_weights weights,
                                    std::uint64_t memory) {
     const auto begins = [&](const char* kind) { return text.rfind(kind, 0) == 0; };
-    return begins("rmat:")   ? rmat(text, seed)
+    return begins("rmat:")   ? rmat(text, seed, memory)
            : begins("er:")   ? erdos_renyi(text, seed, memory)
            : begins("grid:") ? grid(text, seed, memory)
            : begins("rgg:")  ? geometric(text, seed, memory)

@@ -23,7 +23,7 @@ namespace orchard::examples {
 ///     rgg:VERTICES,DEGREE     random points in a square, joined if they are near: DEGREE neighbours on average
 ///     anything else           a file: MatrixMarket, METIS (*.metis) or an edge list, plain or gzip
 ///
-/// Weights are kept if they are asked for, and a file has some. `memory`: bytes that an er, grid or rgg graph may take
+/// Weights are kept if they are asked for, and a file has some. `memory`: bytes that a graph which is no file may take
 /// while it is made. Errors: InvalidArgument with the part that is wrong and what is allowed; ResourceExhausted if
 /// there is not enough memory; those of the readers.
 absl::StatusOr<edge_list> graph_of(const std::string& description, std::uint64_t seed,

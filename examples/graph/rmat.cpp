@@ -22,7 +22,6 @@
 #include <absl/strings/str_format.h>
 
 #include "device/simt/random.hpp"
-#include "examples/graph/host_memory.hpp"
 #include "examples/graph/parallel.hpp"
 
 namespace orchard::examples {
@@ -75,7 +74,7 @@ std::vector<std::uint32_t> random_names(std::uint32_t vertices, std::uint64_t se
 
 }  // namespace
 
-absl::StatusOr<edge_list> generate_rmat(const rmat_options& options) {
+absl::StatusOr<edge_list> generate_rmat(const rmat_options& options, std::uint64_t memory) {
     if (options.scale < 1 || options.scale > 30) {
         return absl::InvalidArgumentError(
             absl::StrFormat("--rmat %d: the scale is log2 of the vertices; give 1 to 30", options.scale));
@@ -89,7 +88,7 @@ absl::StatusOr<edge_list> generate_rmat(const rmat_options& options) {
     const std::uint64_t entries = std::uint64_t{vertices} * static_cast<std::uint64_t>(options.edge_factor);
     absl::Status fits = check_host_memory(
         entries * 2 * sizeof(edge) + std::uint64_t{vertices} * 4,
-        absl::StrFormat("a graph of scale %d with %d edges a vertex", options.scale, options.edge_factor));
+        absl::StrFormat("a graph of scale %d with %d edges a vertex", options.scale, options.edge_factor), memory);
     if (!fits.ok()) {
         return fits;
     }

@@ -9,6 +9,7 @@
 #include <absl/status/statusor.h>
 
 #include "examples/graph/edge_list.hpp"
+#include "examples/graph/host_memory.hpp"
 
 namespace orchard::examples {
 
@@ -22,10 +23,10 @@ struct rmat_options {
 /// Returns a Kronecker graph: few vertices have very many neighbours, most have few, some have none. The same options
 /// give the same graph on every machine.
 ///
-/// Errors: `InvalidArgument` for a number out of its range; `ResourceExhausted` if the edges would not fit this
-/// machine's memory. Cost: scale / 2 hashes for each entry and a sort; at the peak 16 bytes for each entry (scale 22:
+/// Errors: `InvalidArgument` for a number out of its range; `ResourceExhausted` if making it would take more than
+/// `memory` bytes. Cost: scale / 2 hashes for each entry and a sort; at the peak 16 bytes for each entry (scale 22:
 /// 67 million entries, 1.1 GB). Source: Chakrabarti, Zhan, Faloutsos: R-MAT (SDM 2004), with the parameters of the GAP
 /// benchmark (Beamer, Asanovic, Patterson, arXiv:1508.03619): A = 0.57, B = C = 0.19, vertices renamed at random.
-absl::StatusOr<edge_list> generate_rmat(const rmat_options& options);
+absl::StatusOr<edge_list> generate_rmat(const rmat_options& options, std::uint64_t memory = host_memory_bytes());
 
 }  // namespace orchard::examples

@@ -317,6 +317,15 @@ TEST(graph_inputs, that_no_memory_is_for_are_one_error_with_their_description) {
         EXPECT_THAT(std::string(g.status().message()), HasSubstr(absl::StrCat("graph \"", text, "\" needs")));
         EXPECT_THAT(std::string(g.status().message()), HasSubstr("use a smaller graph"));
     }
+    const std::uint64_t of_rmat = 32 * 16 * 16 + 32 * 4;
+    EXPECT_TRUE(graph_of("rmat:5", 1, edge_weights::dropped, of_rmat).ok());
+    EXPECT_EQ(graph_of("rmat:5", 1, edge_weights::dropped, of_rmat - 1).status().code(),
+              absl::StatusCode::kResourceExhausted);
+}
+
+TEST(graph_inputs, that_are_no_text_have_an_error_of_one_line) {
+    const absl::Status s = graph_of("er:1\n0,\x01", 1).status();
+    EXPECT_THAT(std::string(s.message()), HasSubstr("graph \"er:1\\n0,\\x01\": give er:VERTICES,EDGES"));
 }
 
 /// Reads a METIS file with this content.

@@ -2,13 +2,17 @@
 // Copyright the Orchard authors.
 
 // The readers of graphs: edge lists, MatrixMarket and METIS, all plain and gzip. An input is a file, which is read as
-// what its first line says, and as METIS, which a file's name says.
+// what its first line says, and as METIS, which a file's name says. One that begins as a description of a graph, such
+// as `rmat:10`, is made, too, if it is small.
 
 #include <zlib.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <numeric>
 
+#include "examples/dynamic_graph/graph_inputs.hpp"
 #include "examples/graph/host_graph.hpp"
 #include "examples/graph/text_formats.hpp"
 #include "tests/fuzz/target.hpp"
@@ -93,6 +97,44 @@ void try_file(std::string_view content, bool is_metis, examples::edge_weights we
            "gzip has another graph than the plain file");
 }
 
+bool is_description(std::string_view text) {
+    return text.starts_with("rmat:") || text.starts_with("er:") || text.starts_with("grid:") ||
+           text.starts_with("rgg:");
+}
+
+/// Returns whether making a graph would take long although it is small: a grid of which most vertices are holes.
+bool takes_long(const std::string& text) {
+    std::uint64_t width = 0;
+    std::uint64_t height = 0;
+    return std::sscanf(text.c_str(), "grid:%" SCNu64 "%*[,x]%" SCNu64, &width, &height) == 2 && width <= 1 << 15 &&
+           height <= 1 << 15 && width * height > most_vertices;
+}
+
+void try_description(std::string_view content) {
+    constexpr std::uint64_t memory = 16 << 10;  // enough for some hundreds of edges
+    const std::string text(content);
+    if (takes_long(text)) {
+        return;
+    }
+    const auto make = [&] { return examples::graph_of(text, 1, examples::edge_weights::dropped, memory); };
+    const absl::StatusOr<edge_list> list = make();
+    if (!list.ok()) {
+        const absl::Status& s = list.status();
+        expect_clear(s);
+        expect(absl::IsInvalidArgument(s) || absl::IsResourceExhausted(s),
+               absl::StrCat("an error of its own: ", s.ToString()));
+        return;
+    }
+    check_list(*list);
+    if (list->vertices <= most_vertices) {
+        check_adjacency(*list);
+    }
+    expect(list->edges.size() * sizeof(edge) <= memory, "a graph larger than its memory");
+    const absl::StatusOr<edge_list> again = make();
+    expect(again.ok() && again->vertices == list->vertices && again->edges == list->edges,
+           "another graph of the same description");
+}
+
 }  // namespace
 }  // namespace orchard::fuzz
 
@@ -101,6 +143,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (const auto weights : {orchard::examples::edge_weights::dropped, orchard::examples::edge_weights::kept}) {
         orchard::fuzz::try_file(content, false, weights);
         orchard::fuzz::try_file(content, true, weights);
+    }
+    if (orchard::fuzz::is_description(content)) {
+        orchard::fuzz::try_description(content);
     }
     return 0;
 }
