@@ -85,6 +85,7 @@ private:
     absl::Status prepare() {
         absl::Status s = make(on_, sources_, batch_ / 2 * asked_batches());
         s.Update(make(on_, targets_, batch_ / 2 * asked_batches()));
+        s.Update(make(on_, loops_, 1));
         return s;
     }
     /// Makes `count` batches from `i` on as one: half as many edges as it has directions.
@@ -120,10 +121,14 @@ private:
         const std::uint64_t count = batch_count();
         double all = 0;
         batch_result sum;
+        absl::Status s = loops_.zero();
         for (std::uint64_t i = 0; i < count; ++i) {
             const auto edges = batch(i);
-            if (!edges.ok()) {
-                return edges.status();
+            s.Update(edges.status());
+            s.Update(s.ok() ? launch(count_loops{edges->sources, edges->targets, edges->count, loops_.data()}).status()
+                            : s);
+            if (!s.ok()) {
+                return s;
             }
             std::optional<absl::StatusOr<batch_result>> called;
             const double ms = time([&] { (void)called.emplace(adds ? graph_.insert(*edges) : graph_.erase(*edges)); });
@@ -137,13 +142,20 @@ private:
                 add_row(name + " batch " + std::to_string(i), batch_, ms);
             }
         }
-        edges_ = adds ? sum.taken : edges_;
-        // What went in comes out, and each direction is counted once, except the second one of a loop.
-        const std::uint64_t counted = sum.taken + sum.duplicates + sum.left;
-        counted_ = adds ? counted : counted_;
-        const bool adds_up = counted == counted_ && counted <= count * batch_;
+        std::uint64_t loops = 0;
+        s.Update(copy_to_host(on_, &loops, loops_.data(), sizeof(loops)));
+        const auto stats = graph_.stats();
+        s.Update(stats.status());
+        if (!s.ok()) {
+            return s;
+        }
+        // All directions but the second one of a loop are counted once, and those that are stored are not duplicates.
+        const bool adds_up = sum.taken + sum.duplicates + sum.left == count * batch_ - loops;
+        const std::uint64_t moved = adds ? stats->edges : edges_ - stats->edges;
+        const bool all_moved = adds || stats->edges == 0;
+        edges_ = stats->edges;
         add_row(name + " all", count * batch_, all, 0, 0,
-                sum.left + (adds || sum.taken == edges_ ? 0 : 1) + (adds_up ? 0 : 1), sum.duplicates);
+                sum.left + (sum.taken == moved && all_moved ? 0 : 1) + (adds_up ? 0 : 1), sum.duplicates);
         return absl::OkStatus();
     }
 
@@ -349,7 +361,6 @@ private:
     std::uint64_t batch_;  ///< directions
     ordered_json rows_ = ordered_json::array();
     std::uint64_t edges_ = 0;
-    std::uint64_t counted_ = 0;  ///< directions that the results of the batches have
     std::uint32_t vertices_ = 0;
     std::uint32_t hub_count_ = 0;
     device_array<std::uint32_t> sources_;
@@ -357,6 +368,7 @@ private:
     device_array<float> x_;
     device_array<float> y_;
     device_array<std::uint32_t> hubs_;
+    device_array<simt::device_word<std::uint64_t>> loops_;
     device_array<word32> distance_;
     device_array<word32> words_;
 };

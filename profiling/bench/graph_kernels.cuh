@@ -49,6 +49,24 @@ struct make_rmat {
     }
 };
 
+/// Adds to `loops` the edges from a vertex to itself, which have one direction.
+struct count_loops {
+    const std::uint32_t* sources;
+    const std::uint32_t* targets;
+    std::uint64_t count;
+    simt::device_word<std::uint64_t>* loops;
+
+    ORCHARD_FN void operator()(simt::thread_position at) const {
+        std::uint64_t mine = 0;
+        for (std::uint64_t i = at.global_thread(); i < count; i += at.threads()) {
+            mine += sources[i] == targets[i] ? 1 : 0;
+        }
+        if (mine != 0) {
+            loops->fetch_add<simt::order::relaxed>(mine);
+        }
+    }
+};
+
 /// The keys of edges in both directions, as batches of `graph` sort them.
 struct make_keys {
     const std::uint32_t* sources;
