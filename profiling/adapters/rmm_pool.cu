@@ -40,6 +40,11 @@ private:
 };
 
 outcome run_rmm_pool(const task& t) {
+    if (!is_for_baselines(t)) {  // no pool for a case that is not run
+        outcome none;
+        none.ended = verdict::not_offered;
+        return none;
+    }
     try {
         return run_anew(t, pool_arrays(t));
     } catch (const std::exception& error) {

@@ -86,12 +86,15 @@ inline double scan(measurement& m, device_array<std::uint64_t>& bytes, [[maybe_u
     });
 }
 
+/// Returns true for the cases that baselines offer: they need all sizes before any block.
+inline bool is_for_baselines(const task& t) { return t.what.what == kind::work; }
+
 /// Runs a baseline. `repeat(m, step)` returns the microseconds of one repetition, in which it calls `step(memory_for)`:
 /// this launches all, with the array that `memory_for(offsets)` returns, and returns the microseconds of the kernels.
 template <class Repeat>
 outcome run_baseline(const task& t, const Repeat& repeat) {
     measurement m(t);
-    if (t.what.what != kind::work) {
+    if (!is_for_baselines(t)) {
         m.result.ended = verdict::not_offered;
         return m.finish();
     }
