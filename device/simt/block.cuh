@@ -13,8 +13,7 @@ namespace orchard::simt {
 
 /// Returns the sum of the values of this block's threads, and of those before this one. All threads of the block call
 /// it, and wait for each other, as at a barrier: accesses before it are ordered before those after it. No thread may
-/// have left the kernel. Not for simulations. Cost on CUDA: two barriers of the block, ten shuffles, 256 B of shared
-/// memory.
+/// have left the kernel. Cost on CUDA: two barriers of the block, ten shuffles, 256 B of shared memory.
 ORCHARD_INLINE block_sum sum_in_block(std::uint64_t value, [[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     __shared__ std::uint64_t sums[warp_size];  // of each warp
@@ -48,7 +47,7 @@ ORCHARD_INLINE block_sum sum_in_block(std::uint64_t value, [[maybe_unused]] site
 }
 
 /// Waits for all threads of the block, and orders their accesses before it before those after it. All threads of the
-/// block call it; no thread may have left the kernel. Not for simulations.
+/// block call it; no thread may have left the kernel.
 ORCHARD_INLINE void sync_in_block([[maybe_unused]] site where = site::here()) {
 #if ORCHARD_CUDA_PASS
     __syncthreads();

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "device/simt/block.cuh"
 #include "tests/simulation/rig.hpp"
 
 namespace orchard::simt::explore {
@@ -46,6 +47,24 @@ TEST(Stopping, WhoWaitsForOneThatIsHeldIsHeld) {
         sync(at.thread == 0 ? 0x3u : 0x6u);  // lane 0 waits for lane 1, which waits for lane 2
     });
     EXPECT_TRUE(calm.s.run()) << calm.s.result().violation;
+}
+
+TEST(Stopping, ThreadsThatWaitForTheirBlockAreHeld) {
+    with_seeds(40, {}, [](simulation& s) {
+        int passed = 0;
+        s.add_kernel({{2, 2}, {1}}, [&](thread_position at) {
+            if (at.block == 0 && at.thread == 33) {
+                s.stop_for_good(s.self());
+            }
+            if (at.block == 0 && at.thread == 1) {
+                sync(3);  // for lane 0, which waits for the block
+            }
+            sync_in_block();
+            ++passed;
+        });
+        EXPECT_TRUE(s.run()) << s.result().violation;
+        EXPECT_EQ(passed, 1);
+    });
 }
 
 TEST(Stopping, ARealDeadlockBesideIsReported) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/simt/block.cuh"
 #include "tests/simt/run_emulated.hpp"
 #include "tests/simulation/rig.hpp"
 
@@ -126,6 +127,44 @@ TEST(Collectives, OnlyASyncOrdersMemory) {
     };
     EXPECT_EQ(first_violation(50, {}, scenario(true)), "");
     EXPECT_NE(first_violation(50, {}, scenario(false)).find("a race: the plain load"), std::string::npos);
+}
+
+TEST(Collectives, ThreadsOfABlockGetTheirSums) {
+    with_seeds(100, {}, [](simulation& s) {
+        s.add_kernel({{3, 2}, {4}}, [&](thread_position at) {
+            const std::uint64_t rank = at.thread < 32 ? at.thread : at.thread - 32 + 3;
+            for (std::uint64_t i = 1; i < 4; ++i) {
+                const block_sum sum = sum_in_block(i << rank);
+                s.check(sum.before == i * ((std::uint64_t{1} << rank) - 1), "the sum before a thread");
+                s.check(sum.all == i * (at.block == 0 ? 31 : 15), "the sum of a block");
+            }
+        });
+        s.add_host("host", [&] { s.check(sum_in_block(3).all == 3, "a host thread is alone"); });
+        EXPECT_TRUE(s.run()) << s.result().violation;
+    });
+}
+
+TEST(Collectives, ABarrierOrdersTheThreadsOfItsBlock) {
+    const auto scenario = [](bool same_block) {
+        return [same_block](simulation& s) {
+            plain<std::uint32_t> data{};
+            const std::vector<block_shape> shape =
+                same_block ? std::vector<block_shape>{{1, 2}} : std::vector<block_shape>{{1}, {2}};
+            s.add_kernel(shape, [&, same_block](thread_position at) {
+                const bool writes = at.block == 0 && at.thread == 0;
+                if (writes) {
+                    data.set(1);
+                }
+                sync_in_block();
+                if (!writes) {
+                    s.check(data.get() == 1 || !same_block, "an old value");
+                }
+            });
+            (void)s.run();
+        };
+    };
+    EXPECT_EQ(first_violation(50, {}, scenario(true)), "");
+    EXPECT_NE(first_violation(50, {}, scenario(false)).find("a race: the plain"), std::string::npos);
 }
 
 /// Words of every kind, accessed by one lane of each warp, so that counts do not depend on the order of arrival.

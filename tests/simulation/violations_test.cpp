@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device/simt/block.cuh"
 #include "tests/simulation/rig.hpp"
 
 namespace orchard::simt::explore {
@@ -60,6 +61,23 @@ TEST(Masks, LanesThatHaveEndedAreNotWaitedFor) {
     });
     EXPECT_THAT(early, HasSubstr("block 0, thread 1 (warp 0, lane 1) ended while others wait for it"));
     EXPECT_THAT(early, HasSubstr("missing 0x00000002 ended"));
+}
+
+TEST(Blocks, ThreadsThatHaveEndedAreNotWaitedFor) {
+    const std::string late = violation_of({{1, 1}}, [](thread_position at) {
+        if (at.thread != 0) {
+            pause(100);
+            sync_in_block();
+        }
+    });
+    EXPECT_THAT(late, HasSubstr("b0.w1.l0: waits for the threads of its block, one of which has left the kernel"));
+    const std::string early = violation_of({{1, 1}}, [](thread_position at) {
+        if (at.thread == 0) {
+            sync_in_block();
+        }
+    });
+    EXPECT_THAT(early, HasSubstr("b0.w1.l0 left the kernel while 1 threads wait for its block\n"));
+    EXPECT_THAT(early, HasSubstr("b0.w0.l0  waiting for a block at sum_in_block ("));
 }
 
 TEST(Deadlock, NamesEachActorItsPlaceAndWhatItWaitsFor) {

@@ -19,7 +19,7 @@ struct block_sum {
 namespace emulated {
 
 /// Returns the sums, when all threads of the block have called it. A thread that runs no lane is a block of its own.
-/// The launch fails if a thread of the block has left its kernel; so does any call in a simulation.
+/// The launch fails if a thread of the block has left its kernel. In a simulation that is a violation.
 block_sum sum_in_block(std::uint64_t value, site where);
 
 }  // namespace emulated

@@ -107,7 +107,7 @@ std::uint64_t reduce_max(lane_mask mask, std::uint64_t value, site where) {
 
 block_sum sum_in_block(std::uint64_t value, site where) {
     if (current_simulation != nullptr) {
-        stop_kernel("a simulation has no sums over blocks");
+        return current_simulation->sum_in_block(value, where);
     }
     lane* const l = current_lane;
     return l == nullptr ? block_sum{0, value} : l->runner->sum(*l, value, where);

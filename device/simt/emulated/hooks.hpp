@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "device/simt/config.cuh"
+#include "device/simt/emulated/block_sum.hpp"
 
 namespace orchard::simt::emulated {
 
@@ -86,13 +87,14 @@ public:
     virtual void wait_while(const shared_access& a, std::uint64_t old) = 0;
     virtual void notify(const volatile void* word) = 0;
 
-    /// As the functions of the same names in lane.cuh. `meet` is every collective with a mask; `source` is for a
-    /// shuffle.
+    /// As the functions of the same names in lane.cuh and block.cuh. `meet` is every collective with a mask; `source`
+    /// is for a shuffle.
     virtual int lane_id() = 0;
     virtual thread_position position() = 0;
     virtual std::uint64_t clock_ns() = 0;
     virtual lane_mask converge(site where) = 0;
     virtual std::uint64_t meet(wait_kind kind, lane_mask mask, std::uint64_t operand, int source, site where) = 0;
+    virtual block_sum sum_in_block(std::uint64_t value, site where) = 0;
     virtual void pause(std::uint32_t nanoseconds, site where) = 0;
 
 protected:

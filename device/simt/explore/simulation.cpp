@@ -57,10 +57,14 @@ void simulation::must_be_own_thread() const {
 simulation::actor& simulation::add(std::string name, party of, std::function<void()> body) {
     must_be_own_thread();
     std::vector<actor_id> before;
-    for (const auto& a : actors_) {
-        if (a->is == state::ended || (in_actor_ && a->id == current_)) {
-            before.push_back(a->id);
-        }
+    // The first of those that have ended knows what all of them did.
+    if (!ended_.empty()) {
+        memory_.pass_on(ended_, ended_.front());
+        ended_.resize(1);
+        before.push_back(ended_.front());
+    }
+    if (in_actor_) {
+        before.push_back(current_);
     }
     auto made = std::make_unique<actor>();
     made->name = std::move(name);
@@ -68,6 +72,7 @@ simulation::actor& simulation::add(std::string name, party of, std::function<voi
     made->body = std::move(body);
     made->in = this;
     made->id = memory_.add_actor(of, before);
+    live_.push_back(made.get());
     actors_.push_back(std::move(made));
     return *actors_.back();
 }
@@ -92,10 +97,12 @@ void simulation::add_kernel(const std::vector<block_shape>& blocks, std::functio
     // One copy of the function object for all lanes, as a kernel's arguments are shared.
     const auto shared_body = std::make_shared<std::function<void(thread_position)>>(std::move(body));
     for (std::uint32_t b = 0; b < blocks.size(); ++b) {
+        blocks_.push_back(std::make_unique<block_of_lanes>());
         for (std::uint32_t w = 0; w < blocks[b].size(); ++w) {
             warps_.push_back(std::make_unique<warp_of_lanes>());
             warp_of_lanes& warp = *warps_.back();
             warp.lanes.reset(blocks[b][w]);
+            warp.of = blocks_.back().get();
             warp.block = b;
             warp.index = w;
             for (int l = 0; l < blocks[b][w]; ++l) {
@@ -108,6 +115,7 @@ void simulation::add_kernel(const std::vector<block_shape>& blocks, std::functio
                 a.lane = l;
                 a.at = at;
                 warp.actors[static_cast<std::size_t>(l)] = a.id;
+                warp.of->actors.push_back(a.id);
                 lanes_.push_back(a.id);
             }
         }
@@ -160,16 +168,24 @@ void simulation::unwind() {
     }
 }
 
-/// Notes that an actor has left its body. It is a violation if lanes wait for this one in a collective. They are not
-/// examined if the run is over anyway: lanes then end wherever they are.
+/// Notes that an actor has left its body. It is a violation if lanes wait for this one in a collective, or threads of
+/// its block. They are not examined if the run is over anyway: lanes then end wherever they are.
 void simulation::end(actor& a) {
     a.is = state::ended;
+    live_.erase(std::ranges::find(live_, &a));
+    ended_.push_back(a.id);
     if (a.warp == nullptr || unwinding_ || !verdict_.ok()) {
         return;
     }
     a.warp->lanes.end(a.lane);
     if (a.warp->lanes.waiting_for_ended() != 0) {
         note_violation(emulated::describe_early_end(a.warp->lanes, a.at.block, a.at.thread));
+    }
+    block_of_lanes& block = *a.warp->of;
+    block.any_ended = true;
+    if (block.waiting != 0) {
+        note_violation(absl::StrCat(a.name, " left the kernel while ", block.waiting, " threads wait for its block\n",
+                                    where_actors_are()));
     }
 }
 

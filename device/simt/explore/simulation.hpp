@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "device/simt/config.cuh"
+#include "device/simt/emulated/block_sum.hpp"
 #include "device/simt/emulated/hooks.hpp"
 #include "device/simt/emulated/lane_fiber.hpp"
 #include "device/simt/emulated/warp.hpp"
@@ -172,11 +173,13 @@ public:
     lane_mask converge(site where) override;
     std::uint64_t meet(emulated::wait_kind kind, lane_mask mask, std::uint64_t operand, int source,
                        site where) override;
+    block_sum sum_in_block(std::uint64_t value, site where) override;
     void pause(std::uint32_t nanoseconds, site where) override;
 
 private:
-    /// `sleeping`: in `pause`, or delayed. `waiting`: for a word. The others: as the states of a warp's lanes.
-    enum class state : std::uint8_t { ready, sleeping, converging, meeting, waiting, ended };
+    /// `sleeping`: in `pause`, or delayed. `waiting`: for a word. `in_block`: for the threads of its block. The others:
+    /// as the states of a warp's lanes.
+    enum class state : std::uint8_t { ready, sleeping, converging, meeting, waiting, in_block, ended };
 
     /// Thrown to make an actor leave its body when the run is over. Not a std::exception, so that no handler of the
     /// program catches it.
@@ -201,9 +204,16 @@ private:
         simulation_hooks* before_;
     };
 
+    /// A block, and the actors that are its threads.
+    struct block_of_lanes {
+        std::vector<actor_id> actors;
+        std::uint32_t waiting = 0;  // number of those in `sum_in_block`
+        bool any_ended = false;
+    };
     /// A warp, and the actors that are its lanes.
     struct warp_of_lanes {
         emulated::warp lanes;
+        block_of_lanes* of = nullptr;
         std::uint32_t block = 0;
         std::uint32_t index = 0;  // index in its block
         std::array<actor_id, warp_size> actors{};
@@ -227,6 +237,8 @@ private:
         std::uint64_t wakes_at_point = 0;          // number of a scheduling point; the earlier of the two counts
         const volatile void* waits_for = nullptr;  // the word, in state `waiting`
         std::uint32_t waits_for_number = 0;        // and its number, for reports
+        std::uint64_t summand = 0;                 // of `sum_in_block`
+        block_sum sums{};                          // its result
         std::vector<std::uint32_t> shown;          // what the timeline has shown of its knowledge of the others
         const char* doing = "nothing yet";         // the operation it is about to make
         site where{"", 0};
@@ -269,7 +281,9 @@ private:
     bool collect_eligible();
     void leave_converge(const actor& a);
     bool held_by_stopped(const actor& a) const;
+    lane_mask held_lanes(const warp_of_lanes& of, bool block_is_held) const;
     void complete_meeting(emulated::wait_kind kind, lane_mask released, site where);
+    void complete_sum(block_of_lanes& block);
 
     template <class Operation>
     auto in_memory(Operation operation) -> decltype(operation());
@@ -290,7 +304,10 @@ private:
     trace trace_;
     verdict verdict_;
     std::vector<std::unique_ptr<actor>> actors_;
+    std::vector<actor*> live_;     // those that have not ended, in the same order
+    std::vector<actor_id> ended_;  // the others; of those that were there when an actor was added last, one
     std::vector<std::unique_ptr<warp_of_lanes>> warps_;
+    std::vector<std::unique_ptr<block_of_lanes>> blocks_;
     std::vector<actor_id> lanes_;
     std::vector<actor_id> eligible_;  // the actors that can continue now
     std::uint64_t first_wake_ = 0;    // the earliest wake-up of all sleeping actors

@@ -57,7 +57,7 @@ std::string simulation::where_actors_are() const {
 std::string simulation::where_is(const actor& a) const {
     // By `state`.
     static constexpr const char* names[] = {
-        "ready", "sleeping", "in converge", "waiting for lanes", "waiting for a word", "ended"};
+        "ready", "sleeping", "in converge", "waiting for lanes", "waiting for a word", "waiting for a block", "ended"};
     std::string text =
         absl::StrFormat("%-9s %-18s", a.name, a.stopped ? "stopped for good" : names[static_cast<int>(a.is)]);
     // It has not come to any operation of the seam yet.

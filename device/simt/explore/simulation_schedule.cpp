@@ -226,16 +226,17 @@ bool simulation::collect_eligible() {
     if (current_ != none && can_run(me())) {
         eligible_.push_back(current_);
     }
-    for (const auto& a : actors_) {
-        if (a->is == state::ended || a->stopped) {
+    for (const actor* const a : live_) {
+        if (a->stopped) {
             continue;
         }
         if (a->is == state::sleeping) {
             first_wake_ = std::min(first_wake_, a->wakes_at);
         }
         if (!a->daemon) {
-            live = live || a->is != state::meeting || !held_by_stopped(*a);
-            can_go_on = can_go_on || a->is != state::meeting;
+            const bool waits_for_lanes = a->is == state::meeting || a->is == state::in_block;
+            live = live || !waits_for_lanes || !held_by_stopped(*a);
+            can_go_on = can_go_on || !waits_for_lanes;
         }
         if (a->id != current_ && can_run(*a)) {
             eligible_.push_back(a->id);
@@ -293,16 +294,29 @@ void simulation::leave_converge(const actor& a) {
     note_lanes(a, "converge", group, where);
 }
 
-/// Returns whether a lane waits in a collective for a stopped lane, or for a lane that does so.
+/// Returns whether a lane waits in a collective, or for its block, for a stopped lane, or for a lane that does so.
 bool simulation::held_by_stopped(const actor& a) const {
     if (!any_stopped_) {
         return false;
     }
-    const emulated::warp& w = a.warp->lanes;
+    const block_of_lanes& block = *a.warp->of;
+    const bool block_is_held = block.waiting != 0 && std::ranges::any_of(block.actors, [this](actor_id id) {
+                                   const actor& other = *actors_[id];
+                                   return other.stopped || (held_lanes(*other.warp, false) >> other.lane & 1) != 0;
+                               });
+    return a.is == state::in_block ? block_is_held : (held_lanes(*a.warp, block_is_held) >> a.lane & 1) != 0;
+}
+
+/// Returns the lanes of a warp that are stopped, and those that wait in collectives for one of them.
+/// @param block_is_held  those that wait for their block count as stopped
+lane_mask simulation::held_lanes(const warp_of_lanes& of, bool block_is_held) const {
+    const emulated::warp& w = of.lanes;
     // Begins with the stopped lanes, and adds lanes that wait for one in the set until the set no longer grows.
     lane_mask held = 0;
     emulated::for_each_lane(w.present() & ~w.ended(), [&](int l) {
-        held |= actors_[a.warp->actors[static_cast<std::size_t>(l)]]->stopped ? lane_mask{1} << l : 0;
+        const actor& other = *actors_[of.actors[static_cast<std::size_t>(l)]];
+        const bool counts = other.stopped || (block_is_held && other.is == state::in_block);
+        held |= counts ? lane_mask{1} << l : 0;
     });
     for (lane_mask before = 0; before != held;) {
         before = held;
@@ -310,7 +324,7 @@ bool simulation::held_by_stopped(const actor& a) const {
             held |= (w.wait_of(l).at.mask & ~w.companions_of(l) & held) != 0 ? lane_mask{1} << l : 0;
         });
     }
-    return (held >> a.lane & 1) != 0;
+    return held;
 }
 
 }  // namespace orchard::simt::explore

@@ -268,6 +268,50 @@ void simulation::complete_meeting(wait_kind kind, lane_mask released, site where
     note_lanes(a, emulated::name_of(kind), released, where);
 }
 
+/// Returns the sums over the threads of the block, after all of them have come. A host thread is a block of its own.
+block_sum simulation::sum_in_block(std::uint64_t value, site where) {
+    if (me().host || !simulated()) {
+        return {0, value};
+    }
+    point("sum_in_block", where);
+    actor& a = me();
+    block_of_lanes& block = *a.warp->of;
+    if (block.any_ended) {
+        give_up(absl::StrCat(a.name, ": waits for the threads of its block, one of which has left the kernel"));
+        return {0, value};
+    }
+    // The others could come only if this thread were switched away.
+    if (exception_in_flight() && block.actors.size() != 1) {
+        give_up(absl::StrCat(a.name, ": waits for its block while an exception is in flight"));
+        return {0, value};
+    }
+    a.summand = value;
+    if (++block.waiting < block.actors.size()) {
+        a.is = state::in_block;
+        switch_away();
+    } else {
+        complete_sum(block);
+    }
+    return a.sums;
+}
+
+/// Gives all threads of a block their sums, after the last one has come: they continue, ordered as after a barrier.
+void simulation::complete_sum(block_of_lanes& block) {
+    block.waiting = 0;
+    std::uint64_t sum = 0;
+    for (const actor_id id : block.actors) {
+        actor& other = *actors_[id];
+        other.sums.before = sum;
+        sum += other.summand;
+        other.is = state::ready;
+    }
+    for (const actor_id id : block.actors) {
+        actors_[id]->sums.all = sum;
+    }
+    memory_.join(block.actors);
+    note_event(me(), "sum_in_block", sum);
+}
+
 /// Lets logical time pass for this actor: the hint times the run's factor, and at least 1 ns, so that a loop of pauses
 /// without a hint makes progress. No delay is drawn, since a pause is a sleep already.
 void simulation::pause(std::uint32_t nanoseconds, site where) {

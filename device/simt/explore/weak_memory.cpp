@@ -83,6 +83,14 @@ actor_id weak_memory::add_actor(party of, std::span<const actor_id> after) {
     return static_cast<actor_id>(actors_.size() - 1);
 }
 
+void weak_memory::pass_on(std::span<const actor_id> from, actor_id to) {
+    for (actor_id other : from) {
+        if (other != to) {
+            actors_[to].now.join(actors_[other].now);
+        }
+    }
+}
+
 /// Returns a version that no actor has written. Every access is ordered after it, and every scope reaches it.
 weak_memory::version weak_memory::initial_version(std::uint64_t value, std::uint32_t time) {
     version made;

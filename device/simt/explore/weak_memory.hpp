@@ -22,7 +22,7 @@
 ///   includes both actors (PTX: morally strong). A release orders an acquire only if these two include each other, and
 ///   so does every link in the chain of read-modify-writes between them. A read-modify-write is atomic only relative to
 ///   accesses that it is morally strong with.
-/// - A sync of a mask orders its lanes. No other collective orders anything.
+/// - A sync of a mask orders its lanes, a barrier of a block its threads. No other collective orders anything.
 /// - Plain accesses. An access that conflicts with an earlier one, plain or atomic, which is not ordered before it, is
 ///   a violation if one of the two is plain. If races are no violations, plain loads may return old versions and order
 ///   nothing.
@@ -140,6 +140,9 @@ public:
 
     /// Adds an actor. It is ordered after everything that the actors of `after` have done.
     actor_id add_actor(party of, std::span<const actor_id> after = {});
+
+    /// Lets `to`, which makes no access any more, know what the actors of `from` know, for actors that are added later.
+    void pass_on(std::span<const actor_id> from, actor_id to);
 
     std::uint64_t load(actor_id id, const shared_access& a);
     void store(actor_id id, const shared_access& a, std::uint64_t value);
