@@ -92,6 +92,8 @@ namespace orchard::simt::mutation {
     X(graph_in_place, "a row that an open snapshot has is changed in place")                                           \
     X(graph_close, "a call that changes a row in place does not acquire that a snapshot of it was closed")             \
     X(graph_retire, "a run that an open snapshot has is freed when it is replaced")                                    \
+    X(vertex_look, "a vertex that is erased looks for a neighbour without its lock")                                   \
+    X(vertex_order, "a vertex that is erased loses the edge to a neighbour before the edge from it")                   \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
     X(list_visit, "a thread that goes over a list does not acquire the memory that others added")                      \
     X(buffer_sync, "lanes use a chunk of a monotonic buffer that their leader alone has acquired")                     \

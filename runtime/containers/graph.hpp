@@ -191,7 +191,8 @@ public:
     }
     /// Removes all edges from and to the vertices at `chosen`, `count` numbers in device memory. `taken` counts the
     /// edges; `left` counts vertices whose edges a snapshot has and that found no memory: call it again for those.
-    /// Numbers that are no vertices are ignored. Cost: it reads the whole graph.
+    /// Numbers that are no vertices are ignored. Cost: it reads the whole graph. In kernels, `graph_ref::erase_vertex`
+    /// removes the edges that it finds from a vertex's own.
     absl::StatusOr<batch_result> erase_vertices(const std::uint32_t* chosen, std::uint64_t count) {
         const auto all = vertices();
         if (!all.ok()) {

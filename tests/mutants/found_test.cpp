@@ -126,6 +126,8 @@ constexpr finder finders[] = {
     {fault::graph_in_place, "graphs", 500},
     {fault::graph_close, "graphs", 500},
     {fault::graph_retire, "graphs", 500},
+    {fault::vertex_look, "graph_vertices", 500},
+    {fault::vertex_order, "graph_vertices", 500},
     {fault::copy_spare, "any_options", 200},
     {fault::maker_deadline, "any_options", 200},
 };
