@@ -253,7 +253,7 @@ public:
                 simt::prefetch(layout::targets(old.run) + (begin - 1 - team.rank * edges_of_line));
             }
             const shifts<Team> s(team, n, at, begin, end);
-            if (in_place || Team::in_step) {
+            if ((in_place || Team::in_step) && !skips_sync<Team>()) {
                 team.sync();  // all have read the edges of this round; what it writes lies there and above
             }
             ORCHARD_UNROLL
@@ -294,7 +294,7 @@ public:
         do {
             const edges_at_once<Team> e(team, old, begin, degree);
             const shifts<Team> s(team, n, at, begin, degree);
-            if (in_place || Team::in_step) {
+            if ((in_place || Team::in_step) && !skips_sync<Team>()) {
                 team.sync();  // as in `add_edges`; what it writes lies there and below
             }
             ORCHARD_UNROLL
@@ -360,6 +360,12 @@ private:
         fits = simt::shuffle(g.mask, fits, g.leader);
         simt::sync(g.mask);  // what `malloc` has acquired
         return {run, reinterpret_cast<graph_retired_run*>(note), fits != 0};
+    }
+
+    /// Returns true if the fault `batch_step` is chosen, for tiles.
+    template <class Team>
+    ORCHARD_INLINE static bool skips_sync() {
+        return Team::in_step && simt::mutation::is(simt::mutation::fault::batch_step);
     }
 
     /// A property, or nothing.

@@ -575,7 +575,8 @@ struct graph_list_left : graph_changer<Property, Insert, Heap> {
             }
             const std::uint32_t start = this->batch.rows[row];
             const std::uint32_t n = this->batch.rows[row + 1] - start;
-            const std::uint64_t to = this->batch.counts->listed.template fetch_add<simt::order::relaxed>(n);
+            const std::uint32_t room = simt::mutation::is(simt::mutation::fault::batch_left) ? 1 : n;
+            const std::uint64_t to = this->batch.counts->listed.template fetch_add<simt::order::relaxed>(room);
             for (std::uint32_t k = 0; k < n; ++k) {
                 this->batch.old_runs[to + k] = this->batch.changing_keys[start + k];
                 if (base::layout::has_property) {

@@ -128,6 +128,8 @@ constexpr finder finders[] = {
     {fault::graph_retire, "graphs", 500},
     {fault::vertex_look, "graph_vertices", 500},
     {fault::vertex_order, "graph_vertices", 500},
+    {fault::batch_step, "graph_batch", 500},
+    {fault::batch_left, "graph_batch", 500},
     {fault::copy_spare, "any_options", 200},
     {fault::maker_deadline, "any_options", 200},
 };
