@@ -85,6 +85,15 @@ public:
         return all;
     }
 
+    /// Gives the table its segment 1, if no call has made it. Not for actors.
+    void premake_rest() {
+        device::graph_table& table = state->table;
+        auto& word = *table.acquire_segment_word(1);
+        if (word.load<simt::order::relaxed>() == device::graph_table::none) {
+            word = device::graph_table::word(reinterpret_cast<std::uint64_t>(segment()));
+        }
+    }
+
     /// Frees everything, in a kernel after all others, and retires the slabs of `classes`.
     bool clear(std::initializer_list<std::uint32_t> classes) {
         heap.s.add_kernel({{1}}, [this](simt::thread_position) {
@@ -103,12 +112,14 @@ private:
     /// Bytes of the graph's words and tables.
     static constexpr std::size_t arena_bytes = 1 << 20;
 
+    device::graph_vertex* segment() {
+        return memory.place<device::graph_vertex>(std::size_t{1} << device::graph_table::log_segment);
+    }
     void premake(device::graph_table& table, std::uint32_t segments) {
         using device::graph_table;
         auto* const level = memory.place<std::uint64_t>(std::size_t{1} << graph_table::log_first);
         for (std::uint32_t s = 0; s < segments; ++s) {
-            auto* const segment = memory.place<device::graph_vertex>(std::size_t{1} << graph_table::log_segment);
-            level[s] = reinterpret_cast<std::uint64_t>(segment);
+            level[s] = reinterpret_cast<std::uint64_t>(segment());
         }
         table.levels[0] = graph_table::word(reinterpret_cast<std::uint64_t>(level));
     }
