@@ -140,10 +140,10 @@ public:
     [[nodiscard]] graph_ref<Property, Heap> ref() const { return {core_->heap_view, core_->state()}; }
 
     /// Adds edges. An edge that is there already keeps its property; of edges that are twice in the batch, the first
-    /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; nothing is changed then.
-    /// Cost: 36 B of device memory for each direction, 44 B with properties, kept for the next batch. On CUDA it sorts
+    /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; no edge is changed then.
+    /// Cost: 48 B of device memory for each direction, 56 B with properties, kept for the next batch. On CUDA it sorts
     /// the directions, finds their places (log2(d) loads each, for vertices of d edges), and moves half of the edges of
-    /// the sources on average.
+    /// the sources on average, on three streams.
     absl::StatusOr<batch_result> insert(const edge_batch<Property>& batch) {
         if (has_property && batch.properties == nullptr && batch.count != 0) {
             return absl::InvalidArgumentError("edge_batch::properties is null, and the graph's edges have properties");

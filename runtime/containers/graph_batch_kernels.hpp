@@ -244,7 +244,7 @@ struct graph_gather {
 ///     255             rows without a change: behind all others
 struct graph_row_key {
     static constexpr std::uint8_t unchanged = 255;
-    static constexpr std::uint32_t classes = 120;  ///< of runs: more than any row needs
+    static constexpr std::uint32_t classes = 120;  ///< of runs
     // Which team changes a row: a block a hub, a warp a wide row, a tile of a warp a narrow one.
     static constexpr std::uint32_t hub = 0;
     static constexpr std::uint32_t wide = 1;
@@ -252,8 +252,10 @@ struct graph_row_key {
     static constexpr std::uint32_t teams = 3;
     static constexpr std::uint32_t bands = 2 * teams + 1;  ///< of the rows that move, of those that stay, and the end
 
+    /// Classes from 119 on, whose rows would have 16 GiB and more, have one key.
     [[nodiscard]] ORCHARD_INLINE static std::uint8_t of(std::uint32_t size_class, bool stays) {
-        return static_cast<std::uint8_t>((stays ? 2 * classes : classes) - 1 - size_class);
+        const std::uint32_t last = (stays ? 2 * classes : classes) - 1;
+        return static_cast<std::uint8_t>(last - (size_class < classes ? size_class : classes - 1));
     }
     [[nodiscard]] ORCHARD_INLINE static bool stays(std::uint8_t key) { return key >= classes; }
     [[nodiscard]] ORCHARD_INLINE static std::uint32_t class_of(std::uint8_t key) {

@@ -30,11 +30,11 @@ constexpr std::uint32_t batch_vertices = 36;  // rows of two warps
 constexpr std::uint32_t batch_targets = 8192;
 constexpr std::uint32_t batch_hub = 5;
 constexpr std::uint32_t batch_far = 4096 + 7;  // in a segment of the table that a batch may make
-constexpr std::uint32_t batch_long = 3;        // a row of more edges than a tile moves
+constexpr std::uint32_t batch_wide = 3;        // a row of more edges than a tile moves
 constexpr std::size_t batch_most = 512;        // keys
 constexpr int batch_bits = 13;
 constexpr std::uint32_t batch_hub_degree = 4095;
-static_assert(batch_hub_degree + 2 > detail::graph_merge<no_property, true>::hub_degree);
+static_assert(batch_hub_degree + 2 > detail::graph_changer<no_property, true, heap_ref>::hub_degree);
 
 using batch_edge = std::pair<std::uint32_t, std::uint32_t>;
 using batch_edges = std::set<batch_edge>;
@@ -68,7 +68,11 @@ public:
                   nullptr,
                   m.place<std::uint32_t>(batch_most),
                   m.place<std::uint32_t>(batch_most + 1),
-                  m.place<detail::graph_plan>(detail::graph_merge_hubs<no_property, true>::max_blocks),
+                  m.place<std::uint8_t>(batch_most),
+                  m.place<std::uint32_t>(batch_most),
+                  m.place<std::uint64_t>(batch_most),
+                  m.place<std::uint64_t>(batch_most),
+                  m.place<std::uint32_t>(batch_most),
                   m.place<detail::graph_counts>(1),
                   0,
                   batch_bits};
@@ -117,32 +121,42 @@ public:
 private:
     using view = graph_view<>;
 
-    /// Lanes of few warps: kernels in which threads work alone.
+    /// Adds a kernel in which threads work alone: lanes of few warps.
     template <class Kernel>
-    void launch_threads(const Kernel& kernel) {
+    void add_threads(const Kernel& kernel) {
         const std::uint32_t lanes = lanes_of(w_.size);
         std::uint32_t next = 0;
-        s_.add_kernel(w_.size.blocks, [&, next](simt::thread_position) mutable {
+        s_.add_kernel(w_.size.blocks, [kernel, lanes, next](simt::thread_position) mutable {
             kernel(simt::thread_position{0, next++, lanes, 1});
         });
-        launch_reader();
-        (void)s_.run();
     }
-    /// Whole warps: `warps` in each block.
+    /// Adds a kernel of whole warps: `warps` in each block.
     template <class Kernel>
-    void launch_warps(std::size_t warps, const Kernel& kernel) {
+    void add_warps(std::size_t warps, const Kernel& kernel) {
         const simt::explore::block_shape block(warps, simt::warp_size);
         s_.add_kernel(std::vector<simt::explore::block_shape>(w_.size.blocks.size(), block), kernel);
-        launch_reader();
-        (void)s_.run();
     }
-    void launch_reader() {
+    /// Runs the kernels that were added, beside a reader of the snapshot.
+    void run_added() {
         if (is_open_) {
             s_.add_kernel({{1}}, [this](simt::thread_position) { read_some(); });
         }
+        (void)s_.run();
     }
+    template <class Kernel>
+    void launch_threads(const Kernel& kernel) {
+        add_threads(kernel);
+        run_added();
+    }
+    template <class Kernel>
+    void launch_warps(std::size_t warps, const Kernel& kernel) {
+        add_warps(warps, kernel);
+        run_added();
+    }
+    template <bool Insert>
+    void change_rows();
     /// Gives back what `take_segments` has taken.
-    void launch_giver() {
+    void add_giver() {
         s_.add_kernel({{1}}, [this](simt::thread_position) {
             simt::pause(s_.pick(8) * 5'000);
             while (!held_.empty()) {
@@ -163,6 +177,12 @@ private:
         for (std::uint64_t i = 0; i <= batch_.count; ++i) {
             sum += std::exchange(batch_.numbers[i], sum);
         }
+    }
+    /// Puts the rows in the order of their keys, as `sort_rows` does.
+    void sort_rows() {
+        std::stable_sort(batch_.order, batch_.order + batch_.count,
+                         [this](std::uint32_t a, std::uint32_t b) { return batch_.row_keys[a] < batch_.row_keys[b]; });
+        std::sort(batch_.row_keys, batch_.row_keys + batch_.count);
     }
     /// Checks all rows of the graph, from outside of actors.
     void check_rows();
@@ -217,7 +237,7 @@ std::vector<batch_edge> batch_world::draw(std::size_t count, bool has_hub) {
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint32_t u = s_.pick(24) == 0 ? batch_far : s_.pick(batch_vertices);
         if (u != batch_hub) {
-            edges.emplace_back(u, s_.pick(u == batch_long ? 400 : 40));
+            edges.emplace_back(u, s_.pick(u == batch_wide ? 400 : 40));
         }
         if (i % 10 == 9) {
             edges.push_back(edges.front());
@@ -242,27 +262,16 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
         targets.push_back(v);
     }
     launch_threads([&](simt::thread_position at) { detail::graph_begin{batch_.counts}(at); });
-    launch_warps(1, [&](simt::thread_position at) {
-        detail::graph_keys{sources.data(), targets.data(), edges.size(), false, batch_}(at);
-    });
+    launch_warps(1, detail::graph_keys<no_property, Insert>{graph.ref, sources.data(), targets.data(), edges.size(), false,
+                                                            batch_});
     std::sort(batch_.keys, batch_.keys + batch_.count);
-    if constexpr (Insert) {
-        launch_threads(detail::graph_segments<no_property>{graph.ref, batch_});
-    }
     launch_threads(detail::graph_search<no_property, Insert>{graph.ref, batch_});
     if (!s_.result().ok()) {
         return {};
     }
     sum_numbers();
     launch_threads(detail::graph_gather<false>{batch_});
-    const detail::graph_merger<no_property, Insert, heap_ref> merger{graph.ref, batch_, nullptr};
-    if (s_.pick(3) == 0) {
-        launch_giver();
-    }
-    launch_warps(1, detail::graph_merge<no_property, Insert>{merger});
-    launch_warps(2, detail::graph_merge_hubs<no_property, Insert>{merger});
-    launch_giver();
-    (void)s_.run();
+    change_rows<Insert>();
     if (!s_.result().ok()) {
         return {};
     }
@@ -278,9 +287,12 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
              "another number of edges changes the graph");
     s_.check(left == 0 || is_short_, "no memory, although there is enough");
     s_.check(left <= changing.size(), "more edges are left than there were");
+    if (left != 0 && s_.result().ok()) {
+        launch_threads(detail::graph_list_left<no_property, Insert>{{graph.ref, batch_, nullptr}});
+    }
     std::vector<batch_edge> rest;
     for (std::uint64_t i = 0; i < left && s_.result().ok(); ++i) {
-        rest.emplace_back(batch_.source(batch_.keys[i]), batch_.target(batch_.keys[i]));
+        rest.emplace_back(batch_.source(batch_.old_runs[i]), batch_.target(batch_.old_runs[i]));
         s_.check(changing.erase(rest.back()) == 1, "an edge is left that changes nothing, or twice");
     }
     for (const batch_edge& e : changing) {
@@ -292,6 +304,43 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
     }
     check_rows();
     return rest;
+}
+
+/// Changes the rows, those that stay beside the choice of runs for the others, or beside these.
+template <bool Insert>
+void batch_world::change_rows() {
+    using changer = detail::graph_changer<no_property, Insert, heap_ref>;
+    using hubs = detail::graph_change_hubs<no_property, Insert>;
+    using others = detail::graph_change_rows<no_property, Insert>;
+    const changer c{graph.ref, batch_, nullptr};
+    launch_threads(detail::graph_row_keys<no_property, Insert>{c});
+    if (!s_.result().ok()) {
+        return;
+    }
+    sort_rows();
+    launch_threads(detail::graph_bands<no_property>{batch_, changer::hub_degree, changer::narrow_degree});
+    const bool gives_now = s_.pick(3) == 0;
+    const bool beside_choice = s_.pick(2) == 0;
+    const auto add_staying = [&] {
+        add_warps(2, hubs{c, detail::graph_row_key::teams});
+        add_warps(1, others{c, detail::graph_row_key::teams});
+    };
+    if (gives_now) {
+        add_giver();
+    }
+    add_threads(detail::graph_choose<no_property, Insert>{c});
+    if (beside_choice) {
+        add_staying();
+    }
+    run_added();
+    if (!beside_choice) {
+        add_staying();
+    }
+    launch_warps(2, hubs{c, 0});
+    launch_warps(1, others{c, 0});
+    launch_threads(detail::graph_free_left<no_property, Insert>{c});
+    add_giver();
+    (void)s_.run();
 }
 
 void batch_world::check_rows() {
