@@ -55,10 +55,13 @@ enum class map_result : std::uint32_t {
 template <class K, class V, class Shape = device::map_shape<device::map_slots<K, V>::node_bytes>>
 class hash_map_ref : device::map_growth<K, V, Shape> {
     using base = device::map_growth<K, V, Shape>;
+    using base::back_off;
     using base::child_of;
     using base::lock_and_look;
     using base::lock_as_seen;
+    using base::lock_for;
     using base::look;
+    using base::look_in_locked;
     using base::look_up;
     using base::memory_;
     using base::must_be_free;
@@ -119,15 +122,14 @@ public:
     ORCHARD_FN bool erase(const K& key) const {
         const words wanted = slots::of_key(key);
         const std::uint64_t hash = slots::hash(wanted);
+        const simt::lane_mask group = this->here();
         node* freed = nullptr;
         position at;
         const bool removed = remove(wanted, hash, at, freed);
         if (freed != nullptr) {
             memory_.put_block(at.bucket, freed);
         }
-        if (removed) {
-            this->count_down();
-        }
+        this->count_down(simt::ballot(group, removed));
         return removed;
     }
 
@@ -174,72 +176,95 @@ public:
 
 private:
     /// Adds a key, or changes its value if `changes`.
+    ///
+    /// The lanes that are here go through all steps together: a lane that has gone ahead, or waits, would leave them
+    /// with few lanes each, and a step costs a warp the same for one lane as for all.
     template <class Change>
     ORCHARD_FN map_result put(const K& key, const V& value, Change change, bool changes) const {
+        const simt::lane_mask group = this->here();
         const words wanted = slots::of(key, value);
         position at;
         words found{};
         const finding f = look(wanted, slots::hash(wanted), at, found,
                                [&](const finding& seen) { return seen.at == nullptr || changes; });
-        if (f.at != nullptr && !changes) {
-            return map_result::present;
-        }
         const bool is_new = f.at == nullptr;
-        if (!is_new && lock_as_seen(at, f)) {
+        bool is_done = !is_new && !changes;
+        if (!is_new && changes && lock_as_seen(at, f)) {
             change_locked(at, f, found, key, change);
-            return map_result::present;
+            is_done = true;
         }
-        return put_locked(*this, key, value, change, changes, is_new);
+        const simt::lane_mask others = simt::ballot(group, !is_done);
+        return is_done ? map_result::present
+                       : put_locked(*this, others, at.bucket, at.n, key, value, change, changes, is_new);
     }
     /// The rest of `put`, where a key is to be added, or a lock was taken. It is a function of its own, which keeps
-    /// nothing of what `put` has read: functions below `malloc` need registers, and each value that waits for them
+    /// little of what `put` has read: functions below `malloc` need registers, and each value that waits for them
     /// needs one more, of every lane.
+    ///
+    /// In each round, the lanes that are not done lock their buckets, of which some fail, look, and write. So no lane
+    /// that has a lock waits for one that tries to get one.
+    /// @param bucket, n  where the key was looked for; it is tried first
     template <class Change>
-    ORCHARD_NOINLINE static map_result put_locked(hash_map_ref m, K key, V value, Change change, bool changes,
-                                                  bool is_new) {
+    ORCHARD_NOINLINE static map_result put_locked(hash_map_ref m, simt::lane_mask group, std::uint64_t bucket, node* n,
+                                                  K key, V value, Change change, bool changes, bool is_new) {
         const words wanted = slots::of(key, value);
-        node* spare = nullptr;
-        bool is_counted = is_new;
-        if (is_new) {
-            m.grow();
-        }
-        map_result result = map_result::no_memory;
         position at;
-        for (;;) {
-            words found{};
-            const std::uint64_t hash = slots::hash(wanted);
-            const finding f = m.lock_and_look(wanted, hash, at, found);
-            if (f.at != nullptr) {
-                if (changes) {
-                    change_locked(at, f, found, key, change);
-                } else {
-                    unlock(at.n, at.head);
-                }
-                result = map_result::present;
-                break;
-            }
-            if (!is_counted) {
-                unlock(at.n, at.head);  // the key was erased meanwhile
-                m.grow();
+        at.bucket = bucket;
+        at.n = n;
+        node* spare = nullptr;
+        bool is_counted = false;
+        bool counts = is_new;  // the key is to be counted before it is added
+        bool is_done = false;
+        map_result result = map_result::no_memory;
+        for (std::uint32_t attempt = 0; simt::ballot(group, !is_done) != 0;) {
+            const simt::lane_mask counting = simt::ballot(group, counts);
+            if (counts) {
+                m.grow(counting);
                 is_counted = true;
-            } else if (spare == nullptr && lacks_room(at, f)) {
-                const room more = make_room(m, at);
-                spare = more.block;
-                if (!more.is_there) {
-                    break;
+                counts = false;
+            }
+            simt::sync(group);  // no lane locks a bucket for its key while others, which would wait for it, grow
+            const std::uint64_t hash = slots::hash(wanted);
+            const bool locks = !is_done && lock_for(hash, at);
+            if (simt::ballot(group, locks) == 0) {
+                back_off(attempt++);
+            }
+            bool lacks = false;
+            if (locks) {
+                words found{};
+                const finding f = look_in_locked(at, wanted, hash, found);
+                is_done = true;
+                if (f.at != nullptr) {
+                    result = map_result::present;
+                    if (changes) {
+                        change_locked(at, f, found, key, change);
+                    } else {
+                        unlock(at.n, at.head);
+                    }
+                } else if (!is_counted) {
+                    unlock(at.n, at.head);  // the key was erased meanwhile
+                    counts = true;
+                    is_done = false;
+                } else if (spare == nullptr && lacks_room(at, f)) {
+                    lacks = true;
+                } else {
+                    add(at, f, wanted, hash, spare);
+                    result = map_result::inserted;
                 }
-            } else {
-                add(at, f, wanted, hash, spare);
-                result = map_result::inserted;
-                break;
+            }
+            if (simt::ballot(group, lacks) != 0) {
+                const room more = make_room(m, group, lacks, at);
+                spare = lacks ? more.block : spare;
+                is_done = is_done && !more.is_there;
+            }
+            if (!is_done) {
+                at = m.locate(hash);
             }
         }
         if (spare != nullptr) {
             m.memory_.put_block(at.bucket, spare);
         }
-        if (is_counted && result != map_result::inserted) {
-            m.count_down();
-        }
+        m.count_down(simt::ballot(group, is_counted && result != map_result::inserted));
         return result;
     }
     /// Changes the value of a key in a locked bucket, and unlocks it.
@@ -286,9 +311,11 @@ private:
             const std::uint32_t slot = slots::free_slot(there, hash);
             slots::store(*block, slot, wanted);
             block->header.template store<order::relaxed>(header::make(0, there | 1u << slot));
-            // Releases a new block to lanes that follow the chain.
-            at.n->next.template store<order::release>(block->address());
-            head |= header::chained;
+            if (block != f.first_block) {
+                // Releases a new block to lanes that follow the chain.
+                at.n->next.template store<order::release>(block->address());
+                head |= header::chained;
+            }
         }
         unlock(at.n, header::next(head, used));
     }
@@ -298,18 +325,24 @@ private:
         node* block = nullptr;
         bool is_there = false;  ///< false: there is no memory
     };
-    /// Makes room for a key in a full bucket, which is locked, and unlocks it: by the split that is due, or by an
-    /// overflow block, which it returns.
-    ORCHARD_NOINLINE static room make_room(hash_map_ref m, position at) {
-        const std::uint64_t child = child_of(at);
+    /// Makes room for keys in full buckets, those that lanes of the group which `lack` room have locked, and unlocks them:
+    /// by the split that is due, or by an overflow block, which it returns. All lanes of the group call it.
+    ORCHARD_NOINLINE static room make_room(hash_map_ref m, simt::lane_mask group, bool lacks, position at) {
+        const std::uint64_t child = lacks ? child_of(at) : 0;
+        const bool splits = lacks && child < m.state().buckets.template load<order::relaxed>() &&
+                            child < m.state().ready.template load<order::acquire>();
         room made;
-        if (child < m.state().buckets.template load<order::relaxed>() &&
-            child < m.state().ready.template load<order::acquire>()) {
-            made.is_there = m.split(at, child) || m.memory_.stock(child);
-        } else {
+        if (lacks && !splits) {
             unlock(at.n, at.head);
         }
-        if (!made.is_there) {
+        const simt::lane_mask splitting = simt::ballot(group, splits);
+        if (splitting != 0) {
+            made.is_there = base::split_together(m, group, splitting, at, child);
+        }
+        if (splits && !made.is_there) {
+            made.is_there = m.memory_.stock(child);
+        }
+        if (lacks && !made.is_there) {
             made.block = m.memory_.take_block(at.bucket);
             made.is_there = made.block != nullptr;
         }

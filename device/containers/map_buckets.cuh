@@ -47,8 +47,8 @@ protected:
     /// Returns the bucket of `hash`, with its header acquired. The number of buckets may be old, and a bucket may not
     /// have been made yet; each header says whether the bucket is the right one.
     ORCHARD_FN position locate(std::uint64_t hash, bool checks = true) const {
-        std::uint64_t ready = state().ready.template load<order::acquire>();
         const std::uint64_t made = state().buckets.template load<order::relaxed>();
+        std::uint64_t ready = state().ready.template load<order::acquire>();
         const std::uint64_t all = made < ready ? made : ready;
         const std::uint32_t level = log_of(all);
         position at;
@@ -112,7 +112,7 @@ protected:
     /// Looks for a key in a bucket and its chain; `found` gets its words.
     ORCHARD_FN static finding look_in(const position& at, const words& wanted, std::uint64_t hash, words& found) {
         finding f;
-        f.slot = slots::find(*at.n, header::used(at.head), wanted, hash, found);
+        f.slot = slots::find_at_once(*at.n, header::used(at.head), wanted, hash, found);
         f.at = f.slot != slots::none ? at.n : nullptr;
         if ((at.head & header::chained) == 0) {
             return f;
@@ -124,11 +124,30 @@ protected:
         while (f.at == nullptr && address != 0 && !f.is_torn) {
             node* const block = node::at(address);
             const std::uint32_t used = header::used(block->header.template load<order::acquire>());
-            f.slot = slots::find(*block, used, wanted, hash, found);
+            f.slot = slots::find_at_once(*block, used, wanted, hash, found);
             f.at = f.slot != slots::none ? block : nullptr;
             address = block->next.template load<order::acquire>();
             const std::uint64_t now = at.n->header.template load<order::relaxed>();
             f.is_torn = (now & ~header::locked) != (at.head & ~header::locked);
+        }
+        return f;
+    }
+    /// The same in a locked bucket. All of it was acquired with the lock, so that no load waits for another one but for
+    /// an address.
+    ORCHARD_FN static finding look_in_locked(const position& at, const words& wanted, std::uint64_t hash,
+                                             words& found) {
+        finding f;
+        const bool is_chained = (at.head & header::chained) != 0;
+        std::uint64_t address = is_chained ? at.n->next.template load<order::relaxed>() : 0;
+        f.slot = slots::find_at_once(*at.n, header::used(at.head), wanted, hash, found);
+        f.at = f.slot != slots::none ? at.n : nullptr;
+        f.first_block = address != 0 ? node::at(address) : nullptr;
+        while (f.at == nullptr && address != 0) {
+            node* const block = node::at(address);
+            const std::uint64_t head = block->header.template load<order::relaxed>();
+            address = block->next.template load<order::relaxed>();
+            f.slot = slots::find_at_once(*block, header::used(head), wanted, hash, found);
+            f.at = f.slot != slots::none ? block : nullptr;
         }
         return f;
     }
@@ -206,19 +225,26 @@ protected:
     ORCHARD_INLINE static bool lock_as_seen(const position& at, const finding& f) {
         return !f.is_torn && (at.head & header::locked) == 0 && lock(at);
     }
+    /// Locks the bucket `at` if it is the one of `hash`. Returns false without the lock if it has been split, or another
+    /// lane has the lock.
+    ORCHARD_INLINE static bool lock_for(std::uint64_t hash, position& at) {
+        if (!lock_any(at)) {
+            return false;
+        }
+        if (low_bits(hash, header::depth(at.head)) == at.bucket) {
+            return true;
+        }
+        unlock(at.n, at.head);
+        return false;
+    }
     /// Locks the bucket of a key and finds the key in it. It locks first, so that every attempt that gets the lock of
     /// the right bucket is the last.
     ORCHARD_FN finding lock_and_look(const words& wanted, std::uint64_t hash, position& at, words& found) const {
-        for (std::uint32_t attempt = 0;;) {
-            at = locate(hash);
-            if (!lock_any(at)) {
-                back_off(attempt++);
-            } else if (low_bits(hash, header::depth(at.head)) == at.bucket) {
-                return look_in(at, wanted, hash, found);
-            } else {
-                unlock(at.n, at.head);  // it has been split meanwhile
-            }
+        at = locate(hash);
+        for (std::uint32_t attempt = 0; !lock_for(hash, at); at = locate(hash)) {
+            back_off(attempt++);
         }
+        return look_in_locked(at, wanted, hash, found);
     }
 
     memory_type memory_;

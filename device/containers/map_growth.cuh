@@ -42,35 +42,38 @@ protected:
     ///
     /// Growth comes before the keys: a bucket then never gets many more keys than its share, however many threads add
     /// keys at once. Each group makes the buckets of its own keys, and no two groups make the same.
-    ORCHARD_FN void grow() const {
-        const simt::lane_mask group = here();
+    ORCHARD_FN void grow(simt::lane_mask group) const {
         std::uint64_t first = 0;
         std::uint32_t count = 0;
+        bool lacks = false;
         if (device::is_leader(group)) {
             const auto added = static_cast<std::uint64_t>(simt::popcount(group));
+            // Most groups read the number of buckets before those that are ahead of them have changed it. So it only
+            // says whether the map has had more keys before, and enough buckets for these.
+            const std::uint64_t all = state().buckets.template load<order::relaxed>();
             const std::uint64_t before = state().keys.template fetch_add<order::relaxed>(added);
             const std::uint64_t target = (before + added) * buckets_per_key_ >> 16;
             const std::uint64_t due = target - (before * buckets_per_key_ >> 16);
-            // Most groups read the number of buckets before those that are ahead of them have changed it. So it only
-            // says whether the map has had more keys before, and enough buckets for these.
-            const std::uint64_t all = due != 0 ? state().buckets.template load<order::relaxed>() : std::uint64_t{0};
             if (due != 0 && target > all && before >> 63 == 0) {
                 count = static_cast<std::uint32_t>(due < target - all ? due : target - all);
                 first = state().buckets.template fetch_add<order::relaxed>(std::uint64_t{count});
+                lacks = memory_.lacks(first + count);
             }
         }
         count = device::from_leader(group, count);
         if (count != 0) {
             first = device::from_leader(group, first);
-            wait_for_memory(memory_, group, first + count);
+            if (simt::ballot(group, lacks) != 0) {
+                wait_for_memory(memory_, group, first + count);
+            }
             make_buckets(*this, group, first, count);
         }
     }
-    /// Takes keys out of the count that the lanes here have erased, or have counted and not added.
-    ORCHARD_FN void count_down() const {
-        const simt::lane_mask group = here();
-        if (device::is_leader(group)) {
-            (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(group)));
+    /// Takes keys out of the count that the lanes of `those`, a part of the caller's group, have erased, or have counted
+    /// and not added. No collective.
+    ORCHARD_FN void count_down(simt::lane_mask those) const {
+        if (those != 0 && device::is_leader(those)) {
+            (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(those)));
         }
     }
 
@@ -110,7 +113,7 @@ protected:
                 continue;
             }
             const std::uint64_t child = locks ? child_of(at) : 0;
-            const bool done = split_together(group, locked, at, child);
+            const bool done = split_together(*this, group, locked, at, child);
             if (locks) {
                 wants = done ? child != b : memory_.stock(child);
             }
@@ -150,24 +153,20 @@ protected:
         return at.bucket | std::uint64_t{1} << header::depth(at.head);
     }
 
-    /// Splits a locked bucket: moves half of its keys to bucket `child`, which is ready. Unlocks the bucket. Returns
-    /// false, with the bucket as it was, if the free list has too few blocks (`map_memory::stock`). It does not ask the
-    /// heap: a lane that has a lock does not wait for the host.
-    [[nodiscard]] ORCHARD_INLINE bool split(const position& at, std::uint64_t child) const {
-        return split_alone(*this, at, child);
-    }
-    ORCHARD_NOINLINE static bool split_alone(map_growth m, position at, std::uint64_t child) {
-        const simt::lane_mask self = simt::lane_mask{1} << simt::lane_id();
-        return m.split_together(self, self, at, child);
-    }
-    /// The same for one bucket of each lane in `locked`, which has locked it, by all lanes of the group together.
-    /// Returns whether the caller's own was split.
+    /// Splits a bucket of each lane in `locked`, which has locked it: moves half of its keys to bucket `child`, which is
+    /// ready, and unlocks it. All lanes of the group call it, and split the buckets one after the other. Returns whether
+    /// the caller's own was split; if not, the free list has too few blocks (`map_memory::stock`), and the bucket is as
+    /// it was, without the lock. It does not ask the heap: a lane that has a lock does not wait for the host.
     ///
     /// A bucket and its block, if it has one, are read at once, a slot by each lane: that takes one trip to memory. A
     /// lane alone would make one for every slot or two, and hold the lock meanwhile. Buckets with longer chains are
     /// rare; the lane that has locked one splits it by itself.
-    [[nodiscard]] ORCHARD_FN bool split_together(simt::lane_mask group, simt::lane_mask locked, const position& at,
-                                                 std::uint64_t child) const {
+    ORCHARD_NOINLINE static bool split_together(map_growth m, simt::lane_mask group, simt::lane_mask locked,
+                                                position at, std::uint64_t child) {
+        return simt::by_mask(group, [&](simt::lane_mask mask) { return m.split_by(mask, locked, at, child); });
+    }
+    [[nodiscard]] ORCHARD_FN bool split_by(simt::lane_mask group, simt::lane_mask locked, const position& at,
+                                           std::uint64_t child) const {
         const bool is_mine = (locked >> simt::lane_id() & 1) != 0;
         node* const to = is_mine ? memory_.bucket(child) : nullptr;
         node* block = nullptr;
@@ -175,6 +174,8 @@ protected:
         bool is_long = false;
         if (is_mine && (at.head & header::chained) != 0) {
             block = node::at(at.n->next.template load<order::relaxed>());
+        }
+        if (block != nullptr) {
             there = header::used(block->header.template load<order::relaxed>());
             is_long = block->next.template load<order::relaxed>() != 0;
         }
@@ -279,8 +280,7 @@ protected:
             const bool moves = (moving >> p & 1) != 0;
             const std::uint32_t before =
                 (moves ? moving_of_block : staying_of_block) & ((1u << (p - slots::slots)) - 1);
-            const std::uint32_t slot =
-                nth_bit(moves ? free_of_new : free, static_cast<std::uint32_t>(simt::popcount(before)));
+            const std::uint32_t slot = nth_bit(moves ? free_of_new : free, simt::popcount(before));
             if (slot < slots::slots) {
                 if (lanes < end) {
                     all = load(p);
@@ -296,18 +296,28 @@ protected:
     }
     /// Returns `set` without its `count` lowest bits, and these bits; all of them if it has no more.
     ORCHARD_FN static std::uint32_t without_first(std::uint32_t set, int count) {
-        for (; count > 0 && set != 0; --count) {
-            set &= set - 1;
-        }
-        return set;
+        const std::uint32_t first = nth_bit(set, count);
+        return first < 32 ? set >> first << first : 0;
     }
     ORCHARD_FN static std::uint32_t first_bits(std::uint32_t set, int count) {
         return set & ~without_first(set, count);
     }
     /// Returns the number of the bit of `set` that has `n` bits below it; 32 if there is none.
-    ORCHARD_FN static std::uint32_t nth_bit(std::uint32_t set, std::uint32_t n) {
-        set = without_first(set, static_cast<int>(n));
-        return set != 0 ? static_cast<std::uint32_t>(simt::lowest_bit(set)) : 32;
+    ORCHARD_FN static std::uint32_t nth_bit(std::uint32_t set, int n) {
+        static_assert(slots::slots <= 16);
+        if (n >= simt::popcount(set)) {
+            return 32;
+        }
+        std::uint32_t at = 0;
+        ORCHARD_UNROLL
+        for (std::uint32_t half = 8; half != 0; half /= 2) {
+            const int below = simt::popcount(set >> at & ((1u << half) - 1));
+            if (n >= below) {
+                n -= below;
+                at += half;
+            }
+        }
+        return at;
     }
 
     /// Splits a locked bucket with a chain of several blocks; see `split`.
@@ -360,10 +370,12 @@ protected:
                                   std::uint32_t moved, std::uint64_t chain_of_new) {
         const std::uint32_t depth = header::depth(at.head) + 1;
         to->next.template store<order::relaxed>(chain_of_new);
-        to->header.template store<order::release>(header::make(depth, moved) |
+        // Releases the keys to lanes that acquire the header, or the chain; `unlock` then releases both.
+        simt::fence<simt::scope::device>();
+        to->header.template store<order::relaxed>(header::make(depth, moved) |
                                                   (chain_of_new != 0 ? header::chained : 0));
         if ((at.head & header::chained) != 0) {
-            at.n->next.template store<order::release>(chain);
+            at.n->next.template store<order::relaxed>(chain);
         }
         constexpr std::uint64_t flags = header::chained | header::reused;
         const std::uint64_t head = (at.head & ~flags) + (std::uint64_t{1} << header::depth_shift);

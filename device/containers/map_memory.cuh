@@ -147,6 +147,11 @@ public:
             open(mine);
         }
     }
+    /// Returns whether there is something to do for `ask`, or to wait for, for buckets up to `wanted`.
+    [[nodiscard]] ORCHARD_FN bool lacks(std::uint64_t wanted) const {
+        const std::uint64_t asked = state_->asked.template load<simt::order::relaxed>();
+        return asked < with_those_ahead(wanted) || state_->ready.template load<simt::order::relaxed>() < wanted;
+    }
     /// Returns whether buckets up to `wanted` are not ready, but will be, unless the heap has no memory for them.
     [[nodiscard]] ORCHARD_FN bool is_coming(std::uint64_t wanted) const {
         return state_->ready.template load<simt::order::acquire>() < wanted && publish() < wanted && !is_too_soon();
@@ -309,10 +314,13 @@ private:
         std::uint64_t address = 0;
         std::uint64_t count = 0;  ///< buckets
     };
+    ORCHARD_INLINE static std::uint64_t with_those_ahead(std::uint64_t wanted) {
+        constexpr std::uint64_t most = Shape::pieces_ahead * piece_buckets;
+        return wanted + (wanted / 4 < most ? wanted / 4 : most);
+    }
     /// Moves `asked` over the next piece and returns this piece, if it is to be made now and no other lane is quicker.
     [[nodiscard]] ORCHARD_FN new_piece claim(std::uint64_t wanted) const {
-        constexpr std::uint64_t most = Shape::pieces_ahead * piece_buckets;
-        wanted += wanted / 4 < most ? wanted / 4 : most;
+        wanted = with_those_ahead(wanted);
         std::uint64_t first = state_->asked.template load<simt::order::relaxed>();
         if (first >= wanted || is_too_soon() ||
             !state_->asked.template compare_exchange<simt::order::relaxed>(first, end_of_piece(first))) {

@@ -229,8 +229,42 @@ struct map_slots {
         }
     }
 
+    /// Slots of one or two words, in a node of one line, are loaded all at once.
+    static constexpr bool at_once = node_bytes == 128 && slot_words <= 2;
+
     /// Returns the slot among `used` that has the key of `wanted`, with its words in `found`; `none` if no slot has it.
-    /// Cost: a load for each slot looked at, for two slots if they have one word each.
+    /// Loads all slots before it compares the first one, if they are few: so a lane waits for memory once, and the lanes
+    /// of a warp take the same path.
+    ORCHARD_FN static std::uint32_t find_at_once(map_node& n, std::uint32_t used, const words& wanted,
+                                                 std::uint64_t hash, words& found) {
+        if constexpr (!at_once) {
+            return find(n, used, wanted, hash, found);
+        } else {
+            constexpr std::uint32_t pairs = slots * slot_words / 2;
+            simt::word_pair all[pairs];
+            ORCHARD_UNROLL
+            for (std::uint32_t i = 0; i < pairs; ++i) {
+                all[i] = simt::load_pair(n.word(2 * i));
+            }
+            std::uint32_t slot = none;
+            ORCHARD_UNROLL
+            for (std::uint32_t i = 0; i < pairs; ++i) {
+                words here[2 / slot_words];
+                std::memcpy(here, &all[i], sizeof(here));
+                ORCHARD_UNROLL
+                for (std::uint32_t j = 0; j < 2 / slot_words; ++j) {
+                    const std::uint32_t s = i * (2 / slot_words) + j;
+                    if ((used >> s & 1) != 0 && same_key(here[j], wanted)) {
+                        slot = s;
+                        found = here[j];
+                    }
+                }
+            }
+            return slot;
+        }
+    }
+    /// Returns the same. It loads one slot after the other, two if they have one word each, from the slot on that a key
+    /// of this hash takes first, and ends with the key. Cost: a load for each slot or two looked at.
     ORCHARD_FN static std::uint32_t find(map_node& n, std::uint32_t used, const words& wanted, std::uint64_t hash,
                                          words& found) {
         const std::uint32_t first = first_slot(hash);
