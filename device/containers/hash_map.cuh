@@ -11,18 +11,21 @@
 ///
 ///     find, contains       map_buckets.cuh   no lock, no atomic: the header, slots, at times the header again
 ///       locate             map_buckets.cuh   the bucket of a hash
-///     insert, upsert, ...                    `put`: reads as find does, grows, locks the bucket by one atomic
-///       grow               map_growth.cuh    counts the keys of a group by one atomic, makes buckets that are due
-///         ask              map_memory.cuh    memory for more buckets
-///         make_buckets     map_growth.cuh    each lane locks the bucket that has the keys; all split these together
-///       make_room                            in a full bucket: a split that is due, or an overflow block
+///     insert, upsert, ...                    `put`: reads as find does; the lanes of a group go on together:
+///       put_locked                           rounds until all are done: grow, lock by one atomic each, look, write
+///         grow             map_growth.cuh    counts the keys of a group by one atomic, makes buckets that are due
+///           ask            map_memory.cuh    memory for more buckets
+///           make_buckets   map_growth.cuh    each lane locks the bucket that has the keys; all split these together
+///         look_in_locked   map_buckets.cuh   unless the header is still the one with which the key was missed
+///         hand_over                          in a full bucket: a block that a split of the group has freed
+///         make_room                          ... or a split that is due, or a block of the map or the heap
 ///     split_together       map_growth.cuh    moves keys of locked buckets to new ones
 ///     erase                                  fills the hole from the chain, so that chains stay short
 ///
-/// A lane that has a lock waits for no memory and for no other lock. Lanes that split buckets together wait for each
-/// other, and for nothing else meanwhile. A lane that finds a lock waits in a loop with `pause`, and so does a lane
-/// whose new buckets another lane is getting memory for. A lane that finds no memory returns `no_memory`, or leaves out
-/// a split, which later calls make up for.
+/// A lane that has a lock waits for no memory and for no other lock. Lanes of a group that split buckets, or look for
+/// room, together wait for each other, and for nothing else meanwhile. A lane that finds a lock waits in a loop with
+/// `pause`, and so does a lane whose new buckets another lane is getting memory for. A lane that finds no memory
+/// returns `no_memory`, or leaves out a split, which later calls make up for.
 ///
 /// A reader uses the header as a version (a seqlock): it acquires the header, reads, and looks whether the header is
 /// the same, unless it has found a key in one word with its value (`is_certain`). A writer that reuses a slot has a
@@ -63,6 +66,7 @@ class hash_map_ref : device::map_growth<K, V, Shape> {
     using base::look;
     using base::look_in_locked;
     using base::look_up;
+    using base::low_bits;
     using base::memory_;
     using base::must_be_free;
     using base::state;
@@ -195,7 +199,8 @@ private:
         }
         const simt::lane_mask others = simt::ballot(group, !is_done);
         return is_done ? map_result::present
-                       : put_locked(*this, others, at.bucket, at.n, key, value, change, changes, is_new);
+                       : put_locked(*this, others, at.n, at.head & ~header::locked, key, value, change, changes, is_new,
+                                    is_new && is_steady(at, f));
     }
     /// The rest of `put`, where a key is to be added, or a lock was taken. It is a function of its own, which keeps
     /// little of what `put` has read: functions below `malloc` need registers, and each value that waits for them
@@ -203,14 +208,16 @@ private:
     ///
     /// In each round, the lanes that are not done lock their buckets, of which some fail, look, and write. So no lane
     /// that has a lock waits for one that tries to get one.
-    /// @param bucket, n  where the key was looked for; it is tried first
+    /// @param n, head    the bucket where the key was looked for, which is tried first, and its header without the lock
+    /// @param is_absent  the key is not in the bucket while it has this header
     template <class Change>
-    ORCHARD_NOINLINE static map_result put_locked(hash_map_ref m, simt::lane_mask group, std::uint64_t bucket, node* n,
-                                                  K key, V value, Change change, bool changes, bool is_new) {
+    ORCHARD_NOINLINE static map_result put_locked(hash_map_ref m, simt::lane_mask group, node* n, std::uint64_t head,
+                                                  K key, V value, Change change, bool changes, bool is_new,
+                                                  bool is_absent) {
         const words wanted = slots::of(key, value);
         position at;
-        at.bucket = bucket;
         at.n = n;
+        at.head = head;
         node* spare = nullptr;
         bool is_counted = false;
         bool counts = is_new;  // the key is to be counted before it is added
@@ -219,20 +226,23 @@ private:
         for (std::uint32_t attempt = 0; simt::ballot(group, !is_done) != 0;) {
             const simt::lane_mask counting = simt::ballot(group, counts);
             if (counts) {
-                m.grow(counting);
+                m.grow(counting, spare);
                 is_counted = true;
                 counts = false;
             }
             simt::sync(group);  // no lane locks a bucket for its key while others, which would wait for it, grow
             const std::uint64_t hash = slots::hash(wanted);
+            const std::uint64_t seen = at.head;
+            at.bucket = low_bits(hash, header::depth(seen));
             const bool locks = !is_done && lock_for(hash, at);
             if (simt::ballot(group, locks) == 0) {
                 back_off(attempt++);
             }
-            bool lacks = false;
+            finding f;
+            bool adds = false;
             if (locks) {
                 words found{};
-                const finding f = look_in_locked(at, wanted, hash, found);
+                f = is_absent && at.head == seen ? absent(at) : look_in_locked(at, wanted, hash, found);
                 is_done = true;
                 if (f.at != nullptr) {
                     result = map_result::present;
@@ -245,17 +255,28 @@ private:
                     unlock(at.n, at.head);  // the key was erased meanwhile
                     counts = true;
                     is_done = false;
-                } else if (spare == nullptr && lacks_room(at, f)) {
-                    lacks = true;
                 } else {
-                    add(at, f, wanted, hash, spare);
-                    result = map_result::inserted;
+                    adds = true;
                 }
             }
-            if (simt::ballot(group, lacks) != 0) {
-                const room more = make_room(m, group, lacks, at);
+            is_absent = false;
+            const bool needs = adds && lacks_room(at, f);
+            bool lacks = needs && spare == nullptr;
+            const bool group_lacks = simt::ballot(group, lacks) != 0;
+            bool splits = false;
+            if (group_lacks) {
+                splits = lacks && m.is_split_due(at);
+                spare = hand_over(group, !needs, lacks && !splits, spare);
+                lacks = lacks && spare == nullptr;
+            }
+            if (adds && !lacks) {
+                add(at, f, wanted, hash, spare);
+                result = map_result::inserted;
+            }
+            if (group_lacks && simt::ballot(group, lacks) != 0) {
+                const room more = make_room(m, group, lacks, splits, at);
                 spare = lacks ? more.block : spare;
-                is_done = is_done && !more.is_there;
+                is_done = is_done && !(lacks && more.is_there);
             }
             if (!is_done) {
                 at = m.locate(hash);
@@ -279,6 +300,20 @@ private:
             slots::store_value(*f.at, f.slot, changed);
         }
         unlock(at.n, at.head + header::one_version);
+    }
+    /// Returns whether `look` has found the bucket without the lock, and unchanged as far as it can tell.
+    ORCHARD_INLINE static bool is_steady(const position& at, const finding& f) {
+        return !f.is_torn && (at.head & header::locked) == 0;
+    }
+    /// Returns the finding for a key that is not in a locked bucket, whose header is still the one with which a look
+    /// has missed it. What the look read was not changed until the lock was taken: each change ends with another
+    /// header.
+    ORCHARD_INLINE static finding absent(const position& at) {
+        finding f;
+        if ((at.head & header::chained) != 0) {
+            f.first_block = node::at(at.n->next.template load<order::relaxed>());
+        }
+        return f;
     }
     ORCHARD_INLINE static bool lacks_room(const position& at, const finding& f) {
         return header::used(at.head) == slots::all_slots &&
@@ -325,19 +360,44 @@ private:
         node* block = nullptr;
         bool is_there = false;  ///< false: there is no memory
     };
-    /// Makes room for keys in full buckets, those that lanes of the group which `lack` room have locked, and unlocks them:
-    /// by the split that is due, or by an overflow block, which it returns. All lanes of the group call it.
-    ORCHARD_NOINLINE static room make_room(hash_map_ref m, simt::lane_mask group, bool lacks, position at) {
+    /// Returns whether the next split of a locked bucket is due, and the new bucket has memory.
+    [[nodiscard]] ORCHARD_INLINE bool is_split_due(const position& at) const {
+        const std::uint64_t child = child_of(at);
+        return child < state().buckets.template load<order::relaxed>() &&
+               child < state().ready.template load<order::acquire>();
+    }
+    /// Hands the blocks of lanes that `can_give` theirs to lanes that lack one, as far as they go. Returns the caller's
+    /// block after that. All lanes of the group call it. No trip to memory.
+    ORCHARD_INLINE static node* hand_over(simt::lane_mask group, bool can_give, bool lacks, node* spare) {
+        simt::lane_mask givers = simt::ballot(group, can_give && spare != nullptr);
+        simt::lane_mask takers = simt::ballot(group, lacks);
+        while (givers != 0 && takers != 0) {
+            const int giver = simt::lowest_bit(givers);
+            const int taker = simt::lowest_bit(takers);
+            const std::uint64_t block = simt::shuffle(group, reinterpret_cast<std::uint64_t>(spare), giver);
+            const int lane = static_cast<int>(simt::lane_id());
+            spare = lane == taker ? node::at(block) : lane == giver ? nullptr : spare;
+            givers &= givers - 1;
+            takers &= takers - 1;
+        }
+        return spare;
+    }
+    /// Makes room for keys in full buckets, those that lanes of the group which `lack` room have locked, and unlocks
+    /// them: by the split that is due if the lane `splits`, or by an overflow block. Returns a block that the lane has
+    /// then, perhaps one that the split has freed. All lanes of the group call it.
+    ORCHARD_NOINLINE static room make_room(hash_map_ref m, simt::lane_mask group, bool lacks, bool splits,
+                                           position at) {
         const std::uint64_t child = lacks ? child_of(at) : 0;
-        const bool splits = lacks && child < m.state().buckets.template load<order::relaxed>() &&
-                            child < m.state().ready.template load<order::acquire>();
+        splits = splits && lacks;
         room made;
         if (lacks && !splits) {
             unlock(at.n, at.head);
         }
         const simt::lane_mask splitting = simt::ballot(group, splits);
         if (splitting != 0) {
-            made.is_there = base::split_together(m, group, splitting, at, child);
+            const auto split = base::split_together(m, group, splitting, at, child);
+            made.is_there = split.done;
+            made.block = split.freed;
         }
         if (splits && !made.is_there) {
             made.is_there = m.memory_.stock(child);

@@ -112,7 +112,7 @@ protected:
     /// Looks for a key in a bucket and its chain; `found` gets its words.
     ORCHARD_FN static finding look_in(const position& at, const words& wanted, std::uint64_t hash, words& found) {
         finding f;
-        f.slot = slots::find_at_once(*at.n, header::used(at.head), wanted, hash, found);
+        f.slot = slots::find(*at.n, header::used(at.head), wanted, hash, found);
         f.at = f.slot != slots::none ? at.n : nullptr;
         if ((at.head & header::chained) == 0) {
             return f;
@@ -124,7 +124,7 @@ protected:
         while (f.at == nullptr && address != 0 && !f.is_torn) {
             node* const block = node::at(address);
             const std::uint32_t used = header::used(block->header.template load<order::acquire>());
-            f.slot = slots::find_at_once(*block, used, wanted, hash, found);
+            f.slot = slots::find(*block, used, wanted, hash, found);
             f.at = f.slot != slots::none ? block : nullptr;
             address = block->next.template load<order::acquire>();
             const std::uint64_t now = at.n->header.template load<order::relaxed>();
@@ -225,8 +225,8 @@ protected:
     ORCHARD_INLINE static bool lock_as_seen(const position& at, const finding& f) {
         return !f.is_torn && (at.head & header::locked) == 0 && lock(at);
     }
-    /// Locks the bucket `at` if it is the one of `hash`. Returns false without the lock if it has been split, or another
-    /// lane has the lock.
+    /// Locks the bucket `at` if it is the one of `hash`. Returns false without the lock if it has been split, or
+    /// another lane has the lock.
     ORCHARD_INLINE static bool lock_for(std::uint64_t hash, position& at) {
         if (!lock_any(at)) {
             return false;

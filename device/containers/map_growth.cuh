@@ -42,7 +42,8 @@ protected:
     ///
     /// Growth comes before the keys: a bucket then never gets many more keys than its share, however many threads add
     /// keys at once. Each group makes the buckets of its own keys, and no two groups make the same.
-    ORCHARD_FN void grow(simt::lane_mask group) const {
+    /// @param spare  gets an overflow block that a split of this lane has freed, if it is null
+    ORCHARD_FN void grow(simt::lane_mask group, node*& spare) const {
         std::uint64_t first = 0;
         std::uint32_t count = 0;
         bool lacks = false;
@@ -66,11 +67,11 @@ protected:
             if (simt::ballot(group, lacks) != 0) {
                 wait_for_memory(memory_, group, first + count);
             }
-            make_buckets(*this, group, first, count);
+            spare = make_buckets(*this, group, first, count, spare);
         }
     }
-    /// Takes keys out of the count that the lanes of `those`, a part of the caller's group, have erased, or have counted
-    /// and not added. No collective.
+    /// Takes keys out of the count that the lanes of `those`, a part of the caller's group, have erased, or have
+    /// counted and not added. No collective.
     ORCHARD_FN void count_down(simt::lane_mask those) const {
         if (those != 0 && device::is_leader(those)) {
             (void)state().keys.template fetch_sub<order::relaxed>(static_cast<std::uint64_t>(simt::popcount(those)));
@@ -91,18 +92,19 @@ protected:
         }
     }
     /// Makes the buckets from `first` on, `count` of them. Those that have no memory are left out; inserts into full
-    /// buckets make them later.
-    ORCHARD_NOINLINE static void make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
-                                              std::uint32_t count) {
+    /// buckets make them later. Returns `spare`, or a block that was freed if it is null.
+    ORCHARD_NOINLINE static node* make_buckets(map_growth m, simt::lane_mask group, std::uint64_t first,
+                                               std::uint32_t count, node* spare) {
         const auto lanes = static_cast<std::uint32_t>(simt::popcount(group));
         for (std::uint32_t begin = 0; begin < count; begin += lanes) {
             const auto i = begin + static_cast<std::uint32_t>(simt::rank_in(group));
-            m.make_one_each(group, first + i, i < count);
+            m.make_one_each(group, first + i, i < count, spare);
         }
+        return spare;
     }
     /// Makes bucket `b` of each lane that `wants` one, if it has memory, all lanes of the group together. The buckets
     /// that it comes from are made first if they are missing.
-    ORCHARD_FN void make_one_each(simt::lane_mask group, std::uint64_t b, bool wants) const {
+    ORCHARD_FN void make_one_each(simt::lane_mask group, std::uint64_t b, bool wants, node*& spare) const {
         wants = wants && b < state().ready.template load<order::acquire>();
         for (std::uint32_t attempt = 0; simt::ballot(group, wants) != 0;) {
             position at;
@@ -113,9 +115,14 @@ protected:
                 continue;
             }
             const std::uint64_t child = locks ? child_of(at) : 0;
-            const bool done = split_together(*this, group, locked, at, child);
+            const split_result split = split_together(*this, group, locked, at, child);
             if (locks) {
-                wants = done ? child != b : memory_.stock(child);
+                wants = split.done ? child != b : memory_.stock(child);
+            }
+            if (split.freed != nullptr && spare != nullptr) {
+                memory_.put_block(child, split.freed);
+            } else if (split.freed != nullptr) {
+                spare = split.freed;
             }
         }
     }
@@ -153,20 +160,24 @@ protected:
         return at.bucket | std::uint64_t{1} << header::depth(at.head);
     }
 
-    /// Splits a bucket of each lane in `locked`, which has locked it: moves half of its keys to bucket `child`, which is
-    /// ready, and unlocks it. All lanes of the group call it, and split the buckets one after the other. Returns whether
-    /// the caller's own was split; if not, the free list has too few blocks (`map_memory::stock`), and the bucket is as
-    /// it was, without the lock. It does not ask the heap: a lane that has a lock does not wait for the host.
+    struct split_result {
+        node* freed = nullptr;  ///< an overflow block that the caller's bucket does not need any more
+        bool done = false;      ///< the caller's own bucket was split
+    };
+    /// Splits a bucket of each lane in `locked`, which has locked it: moves half of its keys to bucket `child`, which
+    /// is ready, and unlocks it. All lanes of the group call it, and split the buckets one after the other. If the
+    /// caller's own was not split, the free list has too few blocks (`map_memory::stock`), and the bucket is as it was,
+    /// without the lock. It does not ask the heap: a lane that has a lock does not wait for the host.
     ///
     /// A bucket and its block, if it has one, are read at once, a slot by each lane: that takes one trip to memory. A
     /// lane alone would make one for every slot or two, and hold the lock meanwhile. Buckets with longer chains are
     /// rare; the lane that has locked one splits it by itself.
-    ORCHARD_NOINLINE static bool split_together(map_growth m, simt::lane_mask group, simt::lane_mask locked,
-                                                position at, std::uint64_t child) {
+    ORCHARD_NOINLINE static split_result split_together(map_growth m, simt::lane_mask group, simt::lane_mask locked,
+                                                        position at, std::uint64_t child) {
         return simt::by_mask(group, [&](simt::lane_mask mask) { return m.split_by(mask, locked, at, child); });
     }
-    [[nodiscard]] ORCHARD_FN bool split_by(simt::lane_mask group, simt::lane_mask locked, const position& at,
-                                           std::uint64_t child) const {
+    [[nodiscard]] ORCHARD_FN split_result split_by(simt::lane_mask group, simt::lane_mask locked, const position& at,
+                                                   std::uint64_t child) const {
         const bool is_mine = (locked >> simt::lane_id() & 1) != 0;
         node* const to = is_mine ? memory_.bucket(child) : nullptr;
         node* block = nullptr;
@@ -181,6 +192,10 @@ protected:
         }
         if (!simt::mutation::is(fault::map_together)) {
             simt::sync(group);  // all lanes see what the owners of the locks have acquired
+        }
+        if (simt::ballot(group, block != nullptr && !is_long) != 0) {
+            // As in `remove`: slots of the bucket get keys of the block. One fence of each lane serves all its writes.
+            simt::fence<simt::scope::device>();
         }
         halves mine;
         for (simt::lane_mask left = simt::ballot(group, is_mine && !is_long); left != 0; left &= left - 1) {
@@ -197,11 +212,13 @@ protected:
             }
         }
         simt::sync(group);  // all lanes have written their keys
+        split_result result;
         if (!is_mine) {
-            return false;
+            return result;
         }
         if (is_long) {
-            return split_long(*this, at, child);
+            result.done = split_long(*this, at, child);
+            return result;
         }
         std::uint64_t chain = 0;
         std::uint64_t chain_of_new = 0;
@@ -210,10 +227,9 @@ protected:
             block->header.template store<order::relaxed>(header::make(0, mine.kept | mine.kept_of_new));
         }
         finish(at, mine.staying, chain, to, mine.moved, chain_of_new);
-        if (block != nullptr && (mine.kept | mine.kept_of_new) == 0) {
-            memory_.put_block(child, block);
-        }
-        return true;
+        result.freed = (mine.kept | mine.kept_of_new) == 0 ? block : nullptr;
+        result.done = true;
+        return result;
     }
 
     /// A bucket with its only block, or none, as the lanes of a group read them.
@@ -259,9 +275,6 @@ protected:
         const std::uint32_t moving_of_block = (from.used & moving) >> slots::slots;
         const std::uint32_t free = slots::all_slots & ~now.staying;
         const std::uint32_t free_of_new = slots::all_slots & ~now.moved;
-        if (from.block != nullptr) {
-            simt::fence<simt::scope::device>();  // as in `remove`: slots of the bucket get other keys
-        }
         for (std::uint32_t p = rank; p < slots::slots; p += lanes) {
             if ((now.moved >> p & 1) != 0) {
                 if (lanes < end) {

@@ -233,8 +233,8 @@ struct map_slots {
     static constexpr bool at_once = node_bytes == 128 && slot_words <= 2;
 
     /// Returns the slot among `used` that has the key of `wanted`, with its words in `found`; `none` if no slot has it.
-    /// Loads all slots before it compares the first one, if they are few: so a lane waits for memory once, and the lanes
-    /// of a warp take the same path.
+    /// Loads all slots before it compares the first one, if they are few: so a lane waits for memory once, and the
+    /// lanes of a warp take the same path.
     ORCHARD_FN static std::uint32_t find_at_once(map_node& n, std::uint32_t used, const words& wanted,
                                                  std::uint64_t hash, words& found) {
         if constexpr (!at_once) {
