@@ -262,8 +262,8 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
         targets.push_back(v);
     }
     launch_threads([&](simt::thread_position at) { detail::graph_begin{batch_.counts}(at); });
-    launch_warps(1, detail::graph_keys<no_property, Insert>{graph.ref, sources.data(), targets.data(), edges.size(), false,
-                                                            batch_});
+    launch_warps(1, detail::graph_keys<no_property, Insert>{graph.ref, sources.data(), targets.data(), edges.size(),
+                                                            false, batch_});
     std::sort(batch_.keys, batch_.keys + batch_.count);
     launch_threads(detail::graph_search<no_property, Insert>{graph.ref, batch_});
     if (!s_.result().ok()) {
