@@ -128,7 +128,8 @@ def draw(pyplot, family, rows):
     is_curve = None not in numbers and len(numbers) > 1
     figure, axes = pyplot.subplots(figsize=(4.5, 3 if is_curve else max(3, 0.13 * len(rows))))
     if is_curve:
-        axes.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
+        colors = pyplot.get_cmap("tab20").colors  # with more allocators than colours, the later ones have other lines
+        axes.set_prop_cycle(pyplot.cycler(linestyle=["-", "--"]) * pyplot.cycler(color=colors))
         for allocator, (x, median, low, high) in lines.items():
             axes.plot(x, median, marker="o", markersize=3, label=allocator)
             axes.fill_between(x, low, high, alpha=0.2)
