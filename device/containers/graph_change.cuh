@@ -46,7 +46,6 @@ struct graph_group {
     [[nodiscard]] ORCHARD_INLINE bool leads() const { return rank == 0; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t first_beside() const { return 0; }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t beside() const { return size; }
-    [[nodiscard]] ORCHARD_INLINE simt::lane_mask beside_mask() const { return mask; }
     ORCHARD_INLINE void sync() const { simt::sync(mask); }
 };
 
@@ -467,12 +466,12 @@ private:
             }
         }
 
-        /// The same as `below`, by the threads that are side by side, all with the same arguments: each round looks at
-        /// as many positions as there are threads, so that it takes a fifth of the rounds with 32.
+        /// The same as `below`, by the threads that are side by side, all with the same arguments, if these are a
+        /// warp: each round looks at as many positions as there are threads, so that it takes a fifth of the rounds.
         template <class At>
         ORCHARD_FN static std::uint32_t below_together(const Team& team, std::uint32_t first, std::uint32_t end,
                                                        const At& at, std::uint32_t i) {
-            if constexpr (Team::in_step) {
+            if constexpr (!requires { team.beside_mask(); }) {
                 return below(first, end, at, i);
             } else {
                 const std::uint32_t rank = team.rank - team.first_beside();

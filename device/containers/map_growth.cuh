@@ -283,7 +283,7 @@ protected:
                 slots::store(*to, p, all);
             }
         }
-        if (lanes < end) {
+        if (lanes < end || from.block != nullptr) {
             simt::sync(group);  // the keys above are read before others get their slots
         }
         for (std::uint32_t p = rank; p < end; p += lanes) {
@@ -333,7 +333,7 @@ protected:
         return at;
     }
 
-    /// Splits a locked bucket with a chain of several blocks; see `split`.
+    /// Splits a locked bucket with a chain of several blocks; see `split_together`.
     ORCHARD_NOINLINE static bool split_long(map_growth m, position at, std::uint64_t child) {
         node* spares[2] = {nullptr, nullptr};
         bool done = true;

@@ -10,8 +10,9 @@
 
 namespace orchard::simt {
 
-/// Makes kernels run beside each other: those that are enqueued on the executor that `fork` returns, and those that are
-/// enqueued on the first executor until `join`. On the emulated device they run one after the other. Move-only.
+/// Makes kernels run beside each other: those that are enqueued on the executor that `fork` sets, and those that are
+/// enqueued on the first executor until `join`. On the emulated device they run one after the other. Move-only. Its end
+/// waits for its kernels.
 class side_stream {
 public:
     side_stream() = default;
@@ -24,13 +25,14 @@ public:
     }
     ~side_stream() {
 #if ORCHARD_CUDA_SOURCE
+        if (stream_ != nullptr) {
+            (void)cleared(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)));
+            (void)cleared(cudaStreamDestroy(static_cast<cudaStream_t>(stream_)));
+        }
         for (void* const event : {forked_, joined_}) {
             if (event != nullptr) {
-                cudaEventDestroy(static_cast<cudaEvent_t>(event));
+                (void)cleared(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
             }
-        }
-        if (stream_ != nullptr) {
-            cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
         }
 #endif
     }
@@ -48,7 +50,9 @@ public:
                 next([&] {
                     return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(&stream_), cudaStreamNonBlocking);
                 });
-                for (void** const event : {&forked_, &joined_}) {
+            }
+            for (void** const event : {&forked_, &joined_}) {
+                if (*event == nullptr) {
                     next([&] {
                         return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
                     });
@@ -56,17 +60,22 @@ public:
             }
             side.stream = stream_;
             next([&] { return wait(on.stream, forked_, stream_); });
-            return detail::to_result(error);
+            return detail::to_result(cleared(error));
         }
 #endif
         return {};
     }
-    /// Makes the kernels that are enqueued on `on` from now on wait for those of the other executor. Errors as `fork`.
+    /// Makes the kernels that are enqueued on `on` from now on wait for those of the other executor; after an error the
+    /// caller has waited for them. Errors as `fork`.
     launch_result join([[maybe_unused]] const executor& on) {
 #if ORCHARD_CUDA_SOURCE
         if (on.kind == device_kind::cuda) {
             const current_device here(on.device);
-            return detail::to_result(here.error() != cudaSuccess ? here.error() : wait(stream_, joined_, on.stream));
+            const cudaError_t error = here.error() != cudaSuccess ? here.error() : wait(stream_, joined_, on.stream);
+            if (error != cudaSuccess) {
+                (void)cleared(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)));
+            }
+            return detail::to_result(cleared(error));
         }
 #endif
         return {};
@@ -74,6 +83,13 @@ public:
 
 private:
 #if ORCHARD_CUDA_SOURCE
+    /// Returns the error. It is reported by its caller, and must not be again by the program's next query.
+    static cudaError_t cleared(cudaError_t error) {
+        if (error != cudaSuccess) {
+            (void)cudaGetLastError();
+        }
+        return error;
+    }
     /// Makes `second` wait for what `first` has been given by now.
     static cudaError_t wait(void* first, void* event, void* second) {
         const cudaError_t error = cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(first));

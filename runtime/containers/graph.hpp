@@ -118,8 +118,9 @@ private:
 /// read a snapshot. The heap must outlive the graph and its snapshots. Move-only; one thread of the host at a time, for
 /// a graph and its snapshots together.
 ///
-/// Errors of all functions: those of a launch and of `device_array`. A shortage of the heap's memory is no error of a
-/// batch: `batch_result::left` counts the edges that found none.
+/// Errors of all functions: those of a launch and of `device_array`. After an error of a launch or of the device in a
+/// batch, rows may lack their edges: only `clear` and the graph's end are safe then. A shortage of the heap's memory is
+/// no error of a batch: `batch_result::left` counts the edges that found none.
 /// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
 template <class Property = no_property, class Heap = heap_ref>
 class graph {
@@ -143,7 +144,8 @@ public:
     /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; no edge is changed then.
     /// Cost: 48 B of device memory for each direction, 56 B with properties, kept for the next batch. On CUDA it sorts
     /// the directions, finds their places (log2(d) loads each, for vertices of d edges), and moves half of the edges of
-    /// the sources on average, on three streams.
+    /// the sources on average, on three streams. Rows that grow out of their blocks have both blocks until all are
+    /// moved: near the end of the heap's memory, smaller batches place more edges.
     absl::StatusOr<batch_result> insert(const edge_batch<Property>& batch) {
         if (has_property && batch.properties == nullptr && batch.count != 0) {
             return absl::InvalidArgumentError("edge_batch::properties is null, and the graph's edges have properties");
@@ -155,7 +157,7 @@ public:
     /// `insert`.
     absl::StatusOr<batch_result> erase(const edge_batch<Property>& batch) { return change<false>(batch); }
 
-    /// Returns the edges of the last batch that found no memory, in the order of sources and targets; to be tried
+    /// Returns the edges of the last batch that found no memory, those of a source side by side; to be tried
     /// again as a directed batch. Call it before the next batch.
     /// @param batch  the last batch, whose properties are still there
     absl::StatusOr<edge_list<Property>> rest(const edge_batch<Property>& batch) const {
@@ -364,14 +366,15 @@ private:
             }
             if (bits_of(greatest) <= bits_) {
                 const std::uint64_t changing = counts->changing.template load<simt::order::relaxed>();
-                rest_ = counts->left.template load<simt::order::relaxed>();
-                if (rest_ != 0) {
+                const std::uint64_t left = counts->left.template load<simt::order::relaxed>();
+                if (left != 0) {
                     using list = detail::graph_list_left<Property, Insert, Heap>;
                     s.Update(core_->run(count, list{{ref(), last_, batch.properties}}));
                     if (!s.ok()) {
                         return s;
                     }
                 }
+                rest_ = left;
                 const std::uint64_t loops = counts->loops.template load<simt::order::relaxed>();
                 return batch_result{changing - rest_, count - changing - loops, rest_};
             }
@@ -379,57 +382,61 @@ private:
         }
     }
 
-    /// Launches the kernels of a batch, one behind the other, and waits for none of them on CUDA.
+    /// Launches the kernels of a batch; on CUDA it waits for none of them.
     template <bool Insert>
     absl::Status launch(const edge_batch<Property>& batch) {
         detail::graph_batch& b = last_;
-        absl::Status s = core_->enqueue(1, detail::graph_begin{b.counts});
-        s.Update(
-            core_->enqueue(batch.count, detail::graph_keys<Property, Insert, Heap>{ref(), batch.sources, batch.targets,
-                                                                                   batch.count, batch.undirected, b}));
-        s.Update(s.ok() ? scratch_.sort(core_->on, b) : s);
-        s.Update(core_->enqueue(b.count, detail::graph_search<Property, Insert, Heap>{ref(), b}));
-        s.Update(s.ok() ? scratch_.sum(core_->on, b) : s);
-        s.Update(core_->enqueue(b.count + 1, detail::graph_gather<has_property>{b}));
-        scratch_.prepare_rows(b);
+        const simt::executor& on = core_->on;
+        absl::Status s;
+        const auto next = [&](const auto& step) { s.Update(s.ok() ? step() : s); };
+        const auto kernel = [&](std::uint64_t threads, const auto& k) {
+            next([&] { return core_->enqueue(threads, k); });
+        };
+        kernel(1, detail::graph_begin{b.counts});
+        kernel(batch.count, detail::graph_keys<Property, Insert, Heap>{ref(), batch.sources, batch.targets, batch.count,
+                                                                       batch.undirected, b});
+        next([&] { return scratch_.sort(on, b); });
+        kernel(b.count, detail::graph_search<Property, Insert, Heap>{ref(), b});
+        next([&] { return scratch_.sum(on, b); });
+        kernel(b.count + 1, detail::graph_gather<has_property>{b});
+        next([&] { return scratch_.prepare_rows(on, b); });
         using changer = detail::graph_changer<Property, Insert, Heap>;
-        s.Update(core_->enqueue(b.count, detail::graph_row_keys<Property, Insert, Heap>{{ref(), b, batch.properties}}));
-        s.Update(s.ok() ? scratch_.sort_rows(core_->on, b) : s);
-        s.Update(
-            core_->enqueue(b.count, detail::graph_bands<Property>{b, changer::hub_degree, changer::narrow_degree}));
-        return s.ok() ? change_rows(changer{ref(), b, batch.properties}) : s;
+        kernel(b.count, detail::graph_row_keys<Property, Insert, Heap>{{ref(), b, batch.properties}});
+        next([&] { return scratch_.sort_rows(on, b); });
+        kernel(b.count, detail::graph_bands<Property>{b, changer::hub_degree, changer::narrow_degree});
+        next([&] { return change_rows(changer{ref(), b, batch.properties}); });
+        return s;
     }
     /// Launches the kernels that change rows: of those that stay, and beside them of those that move.
     template <bool Insert>
     absl::Status change_rows(const detail::graph_changer<Property, Insert, Heap>& changer) {
         using hubs = detail::graph_change_hubs<Property, Insert, Heap>;
         using others = detail::graph_change_rows<Property, Insert, Heap>;
-        const std::uint64_t count = changer.batch.count;
-        const bool cuda = core_->on.kind == simt::device_kind::cuda;
+        const simt::executor& on = core_->on;
+        const bool cuda = on.kind == simt::device_kind::cuda;
         const simt::grid blocks{cuda ? hubs::max_blocks : 4u, cuda ? 512u : 64u};
+        const simt::grid threads = core_->shape(changer.batch.count);
         constexpr std::uint32_t moving = 0;
         constexpr std::uint32_t staying = detail::graph_row_key::teams;
-        simt::executor beside[2];
         absl::Status s;
-        const auto next = [&](const simt::launch_result& done) { s.Update(to_status(done)); };
-        const auto enqueue = [&](const simt::executor& on, simt::grid shape, const auto& kernel) {
-            if (s.ok()) {
-                next(simt::enqueue(on, shape, kernel));
-            }
+        const auto kernel = [&](const simt::executor& where, simt::grid shape, const auto& k) {
+            s.Update(s.ok() ? to_status(simt::enqueue(where, shape, k)) : s);
         };
-        for (int i = 0; i < 2 && s.ok(); ++i) {
-            next(side_[i].fork(core_->on, beside[i]));
+        simt::executor beside[2];
+        int forked = 0;
+        while (forked < 2 && s.ok()) {
+            s.Update(to_status(side_[forked].fork(on, beside[forked])));
+            forked += s.ok() ? 1 : 0;
         }
-        const simt::grid threads = core_->shape(count);
         // First the runs, which the longest chain of kernels needs: the device begins them in this order.
-        enqueue(core_->on, threads, detail::graph_choose<Property, Insert, Heap>{changer});
-        enqueue(beside[0], blocks, hubs{changer, staying});
-        enqueue(beside[1], threads, others{changer, staying});
-        enqueue(core_->on, blocks, hubs{changer, moving});
-        enqueue(core_->on, threads, others{changer, moving});
-        enqueue(core_->on, threads, detail::graph_free_left<Property, Insert, Heap>{changer});
-        for (int i = 0; i < 2 && s.ok(); ++i) {
-            next(side_[i].join(core_->on));
+        kernel(on, threads, detail::graph_choose<Property, Insert, Heap>{changer});
+        kernel(beside[0], blocks, hubs{changer, staying});
+        kernel(beside[1], threads, others{changer, staying});
+        kernel(on, blocks, hubs{changer, moving});
+        kernel(on, threads, others{changer, moving});
+        kernel(on, threads, detail::graph_free_left<Property, Insert, Heap>{changer});
+        for (int i = 0; i < forked; ++i) {  // after an error, too: what is launched ends before memory is used again
+            s.Update(to_status(side_[i].join(on)));
         }
         return s;
     }

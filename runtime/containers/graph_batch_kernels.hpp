@@ -2,8 +2,8 @@
 // Copyright the Orchard authors.
 #pragma once
 
-/// The kernels of batches of a `graph`. All are launched in whole warps, one behind the other; the host waits for the
-/// last one alone.
+/// The kernels of batches of a `graph`. All are launched in whole warps, one behind the other up to `graph_bands`; the
+/// host waits for all of them together.
 ///
 /// A batch becomes an array of keys, (source, target) in one word, which is sorted, so that the edges of a vertex lie
 /// side by side in the order of its row:
@@ -24,7 +24,8 @@
 ///         graph_free_left                        of the runs that they have left
 ///     graph_list_left   a thread a row      only after a shortage: the edges that found no memory
 ///
-/// A block changes a hub, a row of many edges; a warp changes a wide row, and a tile of 8 lanes a narrow one.
+/// A block changes a hub, a row of many edges; a warp changes a wide row, and a tile of 8 lanes a narrow one. Which it
+/// is says the capacity of its class of runs.
 ///
 ///     keys      1>5  1>7  1>9  3>2  4>1  4>4         edge 1>7 is there already, and 3>2
 ///     numbers   row 0,0,0,1,2,2   change 0,1,1,2,2,3
@@ -83,7 +84,7 @@ struct graph_batch {
     std::uint32_t* changing_places;
     std::uint32_t* rows;  ///< where each begins among the changing keys; one more at the end
 
-    // Of the rows, in memory that the arrays above no longer need, but for `old_runs`.
+    // Of the rows, in memory that the arrays above no longer need, but for `old_runs` and `degrees`.
     std::uint8_t* row_keys;   ///< `graph_row_key`, in order from `sort_rows` on
     std::uint32_t* order;     ///< the rows in the order of their keys
     std::uint64_t* runs;      ///< of each row: where it goes, or `no_run`
@@ -252,7 +253,7 @@ struct graph_row_key {
     static constexpr std::uint32_t teams = 3;
     static constexpr std::uint32_t bands = 2 * teams + 1;  ///< of the rows that move, of those that stay, and the end
 
-    /// Classes from 119 on, whose rows would have 16 GiB and more, have one key.
+    /// Classes from 119 on, of rows that need more than 24 GiB, have one key.
     [[nodiscard]] ORCHARD_INLINE static std::uint8_t of(std::uint32_t size_class, bool stays) {
         const std::uint32_t last = (stays ? 2 * classes : classes) - 1;
         return static_cast<std::uint8_t>(last - (size_class < classes ? size_class : classes - 1));
@@ -262,6 +263,7 @@ struct graph_row_key {
         return (stays(key) ? 2 * classes : classes) - 1 - key;
     }
 };
+static_assert(sizeof(graph_counts::first_of_band) / sizeof(graph_counts::first_of_band[0]) == graph_row_key::bands);
 
 /// What the kernels that change rows share.
 template <class Property, bool Insert, class Heap>

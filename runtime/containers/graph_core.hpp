@@ -278,13 +278,15 @@ public:
         b.changing_values = arrays.other_values;
         return s;
     }
-    /// Sorts the rows by their keys. From the first of these calls on, the memory of the sorted keys, places and
-    /// numbers is that of the rows.
-    void prepare_rows(graph_batch& b) const {
+    /// Gives the rows the memory of the sorted keys, places and numbers, and the sort of the rows its own: behind it,
+    /// no step of a batch needs device memory.
+    absl::Status prepare_rows(const simt::executor& on, graph_batch& b) {
         b.runs = b.keys;
         b.row_keys = reinterpret_cast<std::uint8_t*>(b.places);
         b.order = reinterpret_cast<std::uint32_t*>(b.numbers);
+        return reserve_sort_rows(on, b.count, memory_);
     }
+    /// Sorts the rows by their keys.
     absl::Status sort_rows(const simt::executor& on, graph_batch& b) {
         sorted_rows arrays{b.row_keys, b.row_keys + b.count, b.order, b.order + b.count};
         absl::Status s = detail::sort_rows(on, arrays, b.count, memory_);

@@ -27,7 +27,7 @@ struct graph_edges_of {
             sources[i] = static_cast<std::uint32_t>(keys[i] >> bits);
             targets[i] = static_cast<std::uint32_t>(keys[i] & ((std::uint64_t{1} << bits) - 1));
             if constexpr (device::graph_layout<Property>::has_property) {
-                their_properties[i] = properties[values[i]];
+                their_properties[i] = properties == nullptr ? Property{} : properties[values[i]];
             }
         }
     }

@@ -29,10 +29,11 @@ absl::Status status_of(cudaError_t error) {
     return absl::InternalError(std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
 }
 
-/// Calls a function of CUB's twice: for the size of its memory, and with it.
+/// Calls a function of CUB's twice: for the size of its memory, and with it, unless `only_reserves` is true.
 /// @param call  takes memory, its size, and the stream
 template <class Call>
-absl::Status with_memory(const simt::executor& on, device_array<std::byte>& memory, const Call& call) {
+absl::Status with_memory(const simt::executor& on, device_array<std::byte>& memory, const Call& call,
+                         bool only_reserves = false) {
     const simt::current_device here(on.device);
     if (here.error() != cudaSuccess) {
         return status_of(here.error());
@@ -48,6 +49,9 @@ absl::Status with_memory(const simt::executor& on, device_array<std::byte>& memo
             return made.status();
         }
         memory = *std::move(made);
+    }
+    if (only_reserves) {
+        return absl::OkStatus();
     }
     bytes = memory.size();
     return status_of(call(memory.data(), bytes, stream));
@@ -70,12 +74,15 @@ absl::Status sort_on_cuda(const simt::executor& on, sorted_arrays& arrays, int c
 }
 
 absl::Status sort_rows_on_cuda(const simt::executor& on, sorted_rows& arrays, int count,
-                               device_array<std::byte>& memory) {
+                               device_array<std::byte>& memory, bool only_reserves) {
     cub::DoubleBuffer<std::uint8_t> keys(arrays.keys, arrays.other_keys);
     cub::DoubleBuffer<std::uint32_t> order(arrays.order, arrays.other_order);
-    absl::Status done = with_memory(on, memory, [&](void* p, std::size_t& bytes, cudaStream_t stream) {
-        return cub::DeviceRadixSort::SortPairs(p, bytes, keys, order, count, 0, 8, stream);
-    });
+    absl::Status done = with_memory(
+        on, memory,
+        [&](void* p, std::size_t& bytes, cudaStream_t stream) {
+            return cub::DeviceRadixSort::SortPairs(p, bytes, keys, order, count, 0, 8, stream);
+        },
+        only_reserves);
     arrays = {keys.Current(), keys.Alternate(), order.Current(), order.Alternate()};
     return done;
 }
@@ -127,7 +134,20 @@ absl::Status sort_rows(const simt::executor& on, sorted_rows& arrays, std::uint6
         return absl::OkStatus();
     }
 #if ORCHARD_CUDA_SOURCE
-    return sort_rows_on_cuda(on, arrays, static_cast<int>(count), memory);
+    return sort_rows_on_cuda(on, arrays, static_cast<int>(count), memory, false);
+#else
+    return no_cuda();
+#endif
+}
+
+absl::Status reserve_sort_rows(const simt::executor& on, [[maybe_unused]] std::uint64_t count,
+                               [[maybe_unused]] device_array<std::byte>& memory) {
+    if (on.kind == simt::device_kind::emulated) {
+        return absl::OkStatus();
+    }
+#if ORCHARD_CUDA_SOURCE
+    sorted_rows none;
+    return sort_rows_on_cuda(on, none, static_cast<int>(count), memory, true);
 #else
     return no_cuda();
 #endif

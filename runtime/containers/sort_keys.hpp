@@ -14,7 +14,7 @@
 
 namespace orchard::detail {
 
-/// Arrays that `sort_keys` sorts. It sorts from `keys` to `sorted_keys`, or back and forth between them.
+/// Arrays that `sort_keys` sorts. It sorts back and forth between `keys` and `other_keys`.
 struct sorted_arrays {
     std::uint64_t* keys = nullptr;
     std::uint64_t* other_keys = nullptr;
@@ -42,6 +42,8 @@ struct sorted_rows {
 /// `sort_keys`, with one pass.
 absl::Status sort_rows(const simt::executor& on, sorted_rows& arrays, std::uint64_t count,
                        device_array<std::byte>& memory);
+/// Enlarges `memory`, so that `sort_rows` has as much as it needs for `count` rows. Errors: those of `device_array`.
+absl::Status reserve_sort_rows(const simt::executor& on, std::uint64_t count, device_array<std::byte>& memory);
 
 /// Replaces each of `count` numbers by the sum of those before it. Errors and cost: as `sort_keys`.
 absl::Status sum_before(const simt::executor& on, std::uint64_t* numbers, std::uint64_t count,

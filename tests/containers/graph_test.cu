@@ -360,6 +360,44 @@ TEST_P(containers_graph, a_shortage_takes_some_and_the_rest_later) {
     expect_edges(g, wanted);
 }
 
+// A removal needs memory if a snapshot has the row, and reads no properties.
+TEST_P(containers_graph, names_the_edges_that_it_could_not_remove) {
+    remake([&] {
+        options o = GetParam().values();
+        o.capacity = GetParam().where == lies_in::its_own ? 8 * segment_bytes : o.capacity;
+        o.range = 0;
+        return o;
+    }());
+    auto made = graph<std::uint32_t>::create(h());
+    ASSERT_TRUE(made.ok()) << made.status();
+    graph<std::uint32_t>& g = *made;
+    edges_on_host edges;
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t i = 0; i < 300; ++i) {
+        edges.emplace_back(1, i);
+        numbers.push_back(i);
+    }
+    ASSERT_TRUE(g.insert(batch_of(edges, false, numbers).batch).ok());
+    auto before = g.snapshot();
+    ASSERT_TRUE(before.ok()) << before.status();
+    const std::vector<std::uint64_t> sizes(4 * heap_segments(), 512 << 10);
+    std::vector<block> held = allocate(sizes);
+    std::erase_if(held, [](const block& b) { return b.address == 0; });
+    edges.resize(100);
+    const auto batch = batch_of<std::uint32_t>(edges);
+    const auto first = g.erase(batch.batch);
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_EQ(first->left, edges.size());
+    const auto rest = g.rest(batch.batch);
+    ASSERT_TRUE(rest.ok()) << rest.status();
+    EXPECT_EQ(to_host(rest->sources), std::vector<std::uint32_t>(edges.size(), 1));
+    free_all(held);
+    const auto second = g.erase(rest->batch());
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(second->taken, edges.size());
+    EXPECT_EQ(g.stats()->edges, 200u);
+}
+
 TEST_P(containers_graph, names_what_is_wrong_with_a_batch) {
     auto g = make_graph();
     EXPECT_EQ(insert(g, {}).taken, 0u);

@@ -306,7 +306,7 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
     return rest;
 }
 
-/// Changes the rows, those that stay beside the choice of runs for the others, or beside these.
+/// Changes the rows. Those that stay are changed beside one of the steps for those that move, as the scenario draws.
 template <bool Insert>
 void batch_world::change_rows() {
     using changer = detail::graph_changer<no_property, Insert, heap_ref>;
@@ -320,25 +320,25 @@ void batch_world::change_rows() {
     sort_rows();
     launch_threads(detail::graph_bands<no_property>{batch_, changer::hub_degree, changer::narrow_degree});
     const bool gives_now = s_.pick(3) == 0;
-    const bool beside_choice = s_.pick(2) == 0;
-    const auto add_staying = [&] {
-        add_warps(2, hubs{c, detail::graph_row_key::teams});
-        add_warps(1, others{c, detail::graph_row_key::teams});
+    std::uint32_t steps_before = s_.pick(4);
+    const auto run_step = [&] {
+        if (steps_before-- == 0) {
+            add_warps(2, hubs{c, detail::graph_row_key::teams});
+            add_warps(1, others{c, detail::graph_row_key::teams});
+        }
+        run_added();
     };
     if (gives_now) {
         add_giver();
     }
     add_threads(detail::graph_choose<no_property, Insert>{c});
-    if (beside_choice) {
-        add_staying();
-    }
-    run_added();
-    if (!beside_choice) {
-        add_staying();
-    }
-    launch_warps(2, hubs{c, 0});
-    launch_warps(1, others{c, 0});
-    launch_threads(detail::graph_free_left<no_property, Insert>{c});
+    run_step();
+    add_warps(2, hubs{c, 0});
+    run_step();
+    add_warps(1, others{c, 0});
+    run_step();
+    add_threads(detail::graph_free_left<no_property, Insert>{c});
+    run_step();
     add_giver();
     (void)s_.run();
 }
