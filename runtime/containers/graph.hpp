@@ -400,11 +400,10 @@ private:
         next([&] { return scratch_.sum(on, b); });
         kernel(b.count + 1, detail::graph_gather<has_property>{b});
         next([&] { return scratch_.prepare_rows(on, b); });
-        using changer = detail::graph_changer<Property, Insert, Heap>;
         kernel(b.count, detail::graph_row_keys<Property, Insert, Heap>{{ref(), b, batch.properties}});
         next([&] { return scratch_.sort_rows(on, b); });
-        kernel(b.count, detail::graph_bands<Property>{b, changer::hub_degree, changer::narrow_degree});
-        next([&] { return change_rows(changer{ref(), b, batch.properties}); });
+        kernel(b.count, detail::graph_bands<Property>{b});
+        next([&] { return change_rows(detail::graph_changer<Property, Insert, Heap>{ref(), b, batch.properties}); });
         return s;
     }
     /// Launches the kernels that change rows: of those that stay, and beside them of those that move.

@@ -56,6 +56,36 @@ ORCHARD_FN inline void add_warp_sum(simt::device_word<std::uint64_t>& to, std::u
     }
 }
 
+/// The key by which the rows of a batch are sorted: first the rows that need another run, then those that stay where
+/// they are; longest first, and rows of one size side by side. So the lanes of a warp ask the heap for blocks of one
+/// class, their rows take equally long, and the rows that stay need not wait for the heap.
+///
+///     0 ... 119       rows that move, of class 119 - key
+///     120 ... 239     rows that stay, of class 239 - key
+///     255             rows without a change: behind all others
+struct graph_row_key {
+    static constexpr std::uint8_t unchanged = 255;
+    static constexpr std::uint32_t classes = 120;  ///< of runs
+    // Which team changes a row: a block a hub, a warp a wide row, a tile of a warp a narrow one.
+    static constexpr std::uint32_t hub = 0;
+    static constexpr std::uint32_t wide = 1;
+    static constexpr std::uint32_t narrow = 2;
+    static constexpr std::uint32_t teams = 3;
+    static constexpr std::uint32_t hub_degree = 4096;                         ///< of hubs: above
+    static constexpr std::uint32_t narrow_degree = device::graph_tile::most;  ///< of narrow rows: up to
+    static constexpr std::uint32_t bands = 2 * teams + 1;  ///< of the rows that move, of those that stay, and the end
+
+    /// Classes from 119 on, of rows that need more than 24 GiB, have one key.
+    [[nodiscard]] ORCHARD_INLINE static std::uint8_t of(std::uint32_t size_class, bool stays) {
+        const std::uint32_t last = (stays ? 2 * classes : classes) - 1;
+        return static_cast<std::uint8_t>(last - (size_class < classes ? size_class : classes - 1));
+    }
+    [[nodiscard]] ORCHARD_INLINE static bool stays(std::uint8_t key) { return key >= classes; }
+    [[nodiscard]] ORCHARD_INLINE static std::uint32_t class_of(std::uint8_t key) {
+        return (stays(key) ? 2 * classes : classes) - 1 - key;
+    }
+};
+
 /// What the kernels of a batch count.
 struct graph_counts {
     simt::device_word<std::uint64_t> taken;  ///< of `erase_vertices`
@@ -65,7 +95,7 @@ struct graph_counts {
     simt::device_word<std::uint32_t> greatest;
     simt::device_word<std::uint64_t> listed;  ///< by `graph_list_left`
     simt::device_word<std::uint32_t> rows;
-    simt::device_word<std::uint32_t> first_of_band[7];  ///< `graph_row_key`: where in the order each band begins
+    simt::device_word<std::uint32_t> first_of_band[graph_row_key::bands];  ///< where in the order each begins
 };
 
 /// A batch in device memory.
@@ -100,6 +130,14 @@ struct graph_batch {
     }
     [[nodiscard]] ORCHARD_INLINE std::uint32_t target(std::uint64_t key) const {
         return static_cast<std::uint32_t>(key & ((std::uint64_t{1} << bits) - 1));
+    }
+    /// Changing keys of one row: `n` from `start` on.
+    struct share {
+        std::uint32_t start = 0;
+        std::uint32_t n = 0;
+    };
+    [[nodiscard]] ORCHARD_INLINE share share_of(std::uint32_t row) const {
+        return {rows[row], rows[row + 1] - rows[row]};
     }
     /// Returns whether all vertices have at most `bits` bits; known from `graph_keys` on.
     [[nodiscard]] ORCHARD_INLINE bool is_valid() const {
@@ -236,52 +274,19 @@ struct graph_gather {
     }
 };
 
-/// The key by which the rows of a batch are sorted: first the rows that need another run, then those that stay where
-/// they are; longest first, and rows of one size side by side. So the lanes of a warp ask the heap for blocks of one
-/// class, their rows take equally long, and the rows that stay need not wait for the heap.
-///
-///     0 ... 119       rows that move, of class 119 - key
-///     120 ... 239     rows that stay, of class 239 - key
-///     255             rows without a change: behind all others
-struct graph_row_key {
-    static constexpr std::uint8_t unchanged = 255;
-    static constexpr std::uint32_t classes = 120;  ///< of runs
-    // Which team changes a row: a block a hub, a warp a wide row, a tile of a warp a narrow one.
-    static constexpr std::uint32_t hub = 0;
-    static constexpr std::uint32_t wide = 1;
-    static constexpr std::uint32_t narrow = 2;
-    static constexpr std::uint32_t teams = 3;
-    static constexpr std::uint32_t bands = 2 * teams + 1;  ///< of the rows that move, of those that stay, and the end
-
-    /// Classes from 119 on, of rows that need more than 24 GiB, have one key.
-    [[nodiscard]] ORCHARD_INLINE static std::uint8_t of(std::uint32_t size_class, bool stays) {
-        const std::uint32_t last = (stays ? 2 * classes : classes) - 1;
-        return static_cast<std::uint8_t>(last - (size_class < classes ? size_class : classes - 1));
-    }
-    [[nodiscard]] ORCHARD_INLINE static bool stays(std::uint8_t key) { return key >= classes; }
-    [[nodiscard]] ORCHARD_INLINE static std::uint32_t class_of(std::uint8_t key) {
-        return (stays(key) ? 2 * classes : classes) - 1 - key;
-    }
-};
-static_assert(sizeof(graph_counts::first_of_band) / sizeof(graph_counts::first_of_band[0]) == graph_row_key::bands);
-
 /// What the kernels that change rows share.
 template <class Property, bool Insert, class Heap>
 struct graph_changer {
     using rows = device::graph_rows<Property, Heap>;
     using layout = device::graph_layout<Property>;
-    static constexpr std::uint32_t hub_degree = 4096;                         ///< of rows that a block changes: above
-    static constexpr std::uint32_t narrow_degree = device::graph_tile::most;  ///< of rows that a tile changes: up to
     static constexpr simt::lane_mask whole = ~simt::lane_mask{0};
 
     graph_ref<Property, Heap> graph;
     graph_batch batch;
     const Property* properties;
 
-    /// A row and its part of the batch: `n` changing keys from `start` on.
-    struct part {
-        std::uint32_t start = 0;
-        std::uint32_t n = 0;
+    /// A row and its part of the batch.
+    struct part : graph_batch::share {
         std::uint32_t degree = 0;
         std::uint64_t old_run = 0;
         std::uint64_t run = graph_batch::no_run;  ///< where the row goes; `no_run`: there was no memory
@@ -316,13 +321,7 @@ struct graph_changer {
     /// Returns the row at place `i` of the order.
     [[nodiscard]] ORCHARD_FN part part_of(std::uint32_t i) const {
         const std::uint32_t row = batch.order[i];
-        part p;
-        p.degree = batch.degrees[row];
-        p.old_run = batch.old_runs[row];
-        p.run = batch.runs[row];
-        p.start = batch.rows[row];
-        p.n = batch.rows[row + 1] - p.start;
-        return p;
+        return {batch.share_of(row), batch.degrees[row], batch.old_runs[row], batch.runs[row]};
     }
     /// Changes a row, whose run was chosen. All threads of the team.
     template <class Team>
@@ -357,8 +356,7 @@ struct graph_row_keys : graph_changer<Property, Insert, Heap> {
 
 private:
     [[nodiscard]] ORCHARD_FN std::uint8_t key_of(std::uint32_t row) const {
-        const std::uint32_t start = this->batch.rows[row];
-        const std::uint32_t n = this->batch.rows[row + 1] - start;
+        const auto [start, n] = this->batch.share_of(row);
         if (n == 0) {
             return graph_row_key::unchanged;
         }
@@ -380,8 +378,6 @@ private:
 template <class Property>
 struct graph_bands {
     graph_batch batch;
-    std::uint32_t hub_degree;
-    std::uint32_t narrow_degree;
 
     ORCHARD_FN void operator()(simt::thread_position at) const {
         if (!batch.is_valid()) {
@@ -405,9 +401,9 @@ private:
         }
         const std::uint32_t most =
             device::graph_layout<Property>::capacity(device::graph_run::bytes_of(graph_row_key::class_of(key)));
-        const std::uint32_t team = most > hub_degree      ? graph_row_key::hub
-                                   : most > narrow_degree ? graph_row_key::wide
-                                                          : graph_row_key::narrow;
+        const std::uint32_t team = most > graph_row_key::hub_degree      ? graph_row_key::hub
+                                   : most > graph_row_key::narrow_degree ? graph_row_key::wide
+                                                                         : graph_row_key::narrow;
         return (graph_row_key::stays(key) ? graph_row_key::teams : 0) + team;
     }
 };
@@ -431,8 +427,7 @@ struct graph_choose : graph_changer<Property, Insert, Heap> {
 
 private:
     ORCHARD_FN void choose(std::uint32_t row) const {
-        const std::uint32_t start = this->batch.rows[row];
-        const std::uint32_t n = this->batch.rows[row + 1] - start;
+        const auto [start, n] = this->batch.share_of(row);
         device::graph_vertex* const v = this->vertex_of(start);
         const typename rows::row old{this->batch.old_runs[row], this->batch.degrees[row]};
         const std::uint64_t degree = base::changed(old.degree, n);
@@ -502,7 +497,7 @@ private:
     ORCHARD_FN void change_narrow(part own) const {
         constexpr int tiles = simt::warp_size / static_cast<int>(device::graph_tile::size);
         if (own.run == graph_batch::no_run) {
-            own = {0, 0, 0, 0, 0};  // nothing to change
+            own = {{0, 0}, 0, 0, 0};  // nothing to change
         } else if (own.degree != 0) {
             simt::prefetch(device::graph_run::address(own.old_run));
         }
@@ -577,8 +572,7 @@ struct graph_list_left : graph_changer<Property, Insert, Heap> {
             if (this->batch.runs[row] != graph_batch::no_run) {
                 continue;
             }
-            const std::uint32_t start = this->batch.rows[row];
-            const std::uint32_t n = this->batch.rows[row + 1] - start;
+            const auto [start, n] = this->batch.share_of(row);
             const std::uint32_t room = simt::mutation::is(simt::mutation::fault::batch_left) ? 1 : n;
             const std::uint64_t to = this->batch.counts->listed.template fetch_add<simt::order::relaxed>(room);
             for (std::uint32_t k = 0; k < n; ++k) {

@@ -34,7 +34,7 @@ constexpr std::uint32_t batch_wide = 3;        // a row of more edges than a til
 constexpr std::size_t batch_most = 512;        // keys
 constexpr int batch_bits = 13;
 constexpr std::uint32_t batch_hub_degree = 4095;
-static_assert(batch_hub_degree + 2 > detail::graph_changer<no_property, true, heap_ref>::hub_degree);
+static_assert(batch_hub_degree + 2 > detail::graph_row_key::hub_degree);
 
 using batch_edge = std::pair<std::uint32_t, std::uint32_t>;
 using batch_edges = std::set<batch_edge>;
@@ -318,7 +318,7 @@ void batch_world::change_rows() {
         return;
     }
     sort_rows();
-    launch_threads(detail::graph_bands<no_property>{batch_, changer::hub_degree, changer::narrow_degree});
+    launch_threads(detail::graph_bands<no_property>{batch_});
     const bool gives_now = s_.pick(3) == 0;
     std::uint32_t steps_before = s_.pick(4);
     const auto run_step = [&] {
