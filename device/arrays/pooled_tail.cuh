@@ -109,7 +109,7 @@ inline ORCHARD_NOINLINE void end_parts(lanes_request& r) {
             put_tail(r.h, r.tail, r.tail_leaves);
         }
         if (is_shortage(r.why)) {
-            r.reclaim = next_reclaim(r.h, r.mask);
+            need_reclaim(r);
         }
     }
 }

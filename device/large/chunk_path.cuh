@@ -23,16 +23,18 @@ namespace orchard::device {
 /// The state of one lane in its group's request for a chunk, kept in local memory (host_rpc/client.cuh says why).
 struct chunk_request {
     const heap_view& h;
-    lane_mask mask;             ///< the group; after a split, the part of it that this lane belongs to
-    std::uint64_t bytes;        ///< size of this lane's block, above 0
-    std::uint32_t alignment;    ///< alignment of this lane's block, a power of two up to 2 MiB
-    std::uint32_t asked = 0;    ///< in an instrumented heap: the word of the program's `block_request`
-    std::uint64_t offset = 0;   ///< where this lane's block begins in the chunk, in units of 256 B
-    std::uint64_t total = 0;    ///< length of the chunk, in units of 256 B
-    std::uint32_t k = 0;        ///< whole segments of the chunk
-    std::uint32_t leaves = 0;   ///< leaves of its tail
-    mailbox::grant got{};       ///< the memory of the chunk
-    std::uint64_t reclaim = 0;  ///< the reclaim after which a failure is final; 0: the request has not failed yet
+    lane_mask mask;                ///< the group; after a split, the part of it that this lane belongs to
+    std::uint64_t bytes;           ///< size of this lane's block, above 0
+    std::uint32_t alignment;       ///< alignment of this lane's block, a power of two up to 2 MiB
+    std::uint32_t asked = 0;       ///< in an instrumented heap: the word of the program's `block_request`
+    std::uint64_t offset = 0;      ///< where this lane's block begins in the chunk, in units of 256 B
+    std::uint64_t total = 0;       ///< length of the chunk, in units of 256 B
+    std::uint32_t k = 0;           ///< whole segments of the chunk
+    std::uint32_t leaves = 0;      ///< leaves of its tail
+    mailbox::grant got{};          ///< the memory of the chunk
+    std::uint64_t reclaim = 0;     ///< the reclaim after which a failure is final; 0: the request has not failed yet
+    std::uint64_t got_before = 0;  ///< `segments_got` before the newest reclaim was needed
+    std::uint32_t reclaims = 0;    ///< number of reclaims that the request has needed
     failure_reason why = failure_reason::none;  ///< why there is no block
     advice_code advice = 0;             ///< advice for the chunk, if it has whole segments; the same in all lanes
     void* block = nullptr;              ///< this lane's block
@@ -233,24 +235,34 @@ ORCHARD_INLINE std::uint64_t bytes_asked(const chunk_request& r) {
     return (high << 16) + simt::reduce_add(r.mask, static_cast<std::uint32_t>(r.bytes & 0xffff));
 }
 
+/// Notes that a failure is final only after a reclaim that has not begun yet. All lanes of the group call it.
+inline ORCHARD_NOINLINE void need_reclaim(chunk_request& r) {
+    r.got_before = segments_got(r.h, r.mask);
+    r.reclaim = next_reclaim(r.h, r.mask);
+    ++r.reclaims;
+}
+
 /// Gets the memory of the chunk: sets `r.got`, and returns none or the reason for the failure. It fails for shortage
-/// only after a reclaim that began after the first attempt found nothing. After a split, the halves rely on that same
-/// reclaim, so that a group of 32 lanes needs one reclaim and not 63. The first attempt is rounded up
-/// (`round_request`), the second is not: while a commit is blocked, the host may have memory for exactly the blocks.
-/// All lanes of a converged group call it.
+/// only after a reclaim that began after the first attempt found nothing, and since which no other group got segments
+/// (`is_worth_another`). After a split, the halves rely on that same reclaim, so that a group of 32 lanes needs one
+/// reclaim and not 63. The first attempt is rounded up (`round_request`), the others are not: while a commit is
+/// blocked, the host may have memory for exactly the blocks. All lanes of a converged group call it.
 inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
-    if (r.reclaim == 0) {
-        const failure_reason why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), 0, false, r.advice}, &r.got);
-        if (is_shortage(why)) {
-            r.reclaim = next_reclaim(r.h, r.mask);
-        } else if (why != failure_reason::commit_blocked) {
+    ORCHARD_NO_UNROLL
+    for (bool first = r.reclaim == 0;; first = false) {
+        if (!first && r.reclaim != 0) {
+            await_reclaim(r.h, r.mask, r.reclaim);
+        }
+        const request_of_memory what{r.k, r.leaves, bytes_asked(r), first ? 0 : r.reclaim, !first, r.advice};
+        const failure_reason why = acquire(r.h, r.mask, what, &r.got);
+        if (first && why == failure_reason::commit_blocked) {
+            continue;
+        }
+        if (!is_shortage(why) || !(first || is_worth_another(r.h, r.mask, r.got_before, r.reclaims))) {
             return why;
         }
+        need_reclaim(r);
     }
-    if (r.reclaim != 0) {
-        await_reclaim(r.h, r.mask, r.reclaim);
-    }
-    return acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim, true, r.advice}, &r.got);
 }
 
 /// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).

@@ -63,6 +63,15 @@ ORCHARD_INLINE void set_result(segment_request& d) {
     }
 }
 
+/// Counts a request that got segments (`is_worth_another`). All lanes of the group call it. A chunk of the chunk store
+/// does not count: a reclaim empties the store, so that such a chunk was in use when the last reclaim was over. Cost:
+/// an atomic whose result is not used.
+ORCHARD_INLINE void note_served(segment_request& d) {
+    if (is_leader(d.mask)) {
+        d.h.state->segments_got.word.fetch_add<order::release>(1);
+    }
+}
+
 /// A request for segments.
 struct request_of_memory {
     std::uint32_t k = 0;       ///< whole segments
@@ -243,6 +252,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     if (d.why == failure_reason::none) {
         set_result(d);
         if (!d.stored) {
+            note_served(d);
             level_after(d);
         }
     }
@@ -250,12 +260,17 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 }
 
 /// Gets a run of `k` segments, as `acquire`. It fails only after a reclaim that began after the first attempt found
-/// nothing. Segments that other groups hold at that moment, for their own requests or on the way to the host, count as
-/// in use. All lanes of a converged group call it.
+/// nothing, and since which no other group got segments (`is_worth_another`). Segments that other groups hold at that
+/// moment, for their own requests or on the way to the host, count as in use. All lanes of a converged group call it.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
+    std::uint64_t got_before = 0;
     failure_reason why = acquire(h, mask, {k}, &got);
-    if (is_shortage(why)) {
+    for (std::uint32_t reclaims = 0; is_shortage(why); ++reclaims) {
+        if (reclaims != 0 && !is_worth_another(h, mask, got_before, reclaims)) {
+            break;
+        }
+        got_before = segments_got(h, mask);
         const std::uint64_t reclaim = next_reclaim(h, mask);
         await_reclaim(h, mask, reclaim);
         why = acquire(h, mask, {k, 0, 0, reclaim}, &got);

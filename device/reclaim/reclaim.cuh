@@ -26,6 +26,7 @@
 ///         collect_responses     grants on their way reach the segment cache
 ///         drain                 the segment cache goes back to the host, where segments join into runs
 ///       end_reclaim
+///     is_worth_another          the request failed again: is there something for another reclaim?
 
 #include "device/reclaim/empty_slabs.cuh"
 #include "device/reclaim/host_frees.cuh"
@@ -193,6 +194,34 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
         end_reclaim(d);  // if that failed, the loop waits for the group that began the reclaim again
     }
     simt::sync(d.mask);  // the leader's acquire holds for all lanes
+}
+
+/// The most reclaims that a request waits for. The limit bounds the time to a null in a heap whose memory others take
+/// and free all the time.
+inline constexpr std::uint32_t most_reclaims = 8;
+
+/// Returns how many requests for segments were served so far. All lanes of a converged group call it. Cost: one atomic
+/// of the leader, so that the number is the newest one. Acquire: the next reclaim sees what the groups that were served
+/// had freed before (pairs with `note_served`).
+inline ORCHARD_NOINLINE std::uint64_t segments_got(const heap_view& h, lane_mask mask) {
+    const std::uint64_t got = is_leader(mask) ? h.state->segments_got.word.fetch_add<order::acquire>(0) : 0;
+    return from_leader(mask, got);
+}
+
+/// Returns whether a request that failed after a reclaim should wait for another one: other groups have got segments
+/// since, or have put some into the segment cache. They may have taken what the reclaim had found, and have freed it
+/// again. Without another reclaim, a group that is slow would get null beside a heap of empty slabs. In all other cases
+/// the reclaim saw each slab in use. All lanes of a converged group call it. Cost: as `segments_got`, and a load.
+/// @param got     `segments_got` before the group needed the reclaim
+/// @param so_far  the number of reclaims that the group has waited for
+inline ORCHARD_NOINLINE bool is_worth_another(const heap_view& h, lane_mask mask, std::uint64_t got,
+                                              std::uint32_t so_far) {
+    // With another reclaim, the last three faults would seldom show.
+    if (so_far >= most_reclaims || simt::mutation::is(fault::one_reclaim) || simt::mutation::is(fault::refill_wait) ||
+        simt::mutation::is(fault::refill_after_lack) || simt::mutation::is(fault::scan_leave)) {
+        return false;
+    }
+    return segments_got(h, mask) != got || from_leader(mask, cache_level(h)) != 0;
 }
 
 /// Delivers responses until there are as many as there were requests at the call, also while other groups post. Returns

@@ -53,6 +53,7 @@ namespace orchard::simt::mutation {
     X(look_again, "a waiter that has just polled may poll again before it checks its deadline")                        \
     X(reclaim_age, "a rejected group relies on a reclaim that began before the rejection")                             \
     X(reclaim_patience, "each owner of a reclaim gets as much time as the one before")                                 \
+    X(one_reclaim, "a request fails after one reclaim, although memory is free again")                                 \
     X(refill_wait, "a reclaim does not wait for segments on their way to the segment cache")                           \
     X(refill_after_lack, "a refill takes the memory that a rejected request is about to ask for again")                \
     X(exhausted_size, "a group relies on a note of exhaustion for a greater request than its own")                     \

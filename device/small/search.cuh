@@ -161,15 +161,16 @@ inline ORCHARD_FN std::uint32_t page_search::read_head() {
 ///                       v         |
 ///     begin -------> probing -----+---------------------------> scanning --(contested)--> scanning
 ///       |               ^     \                is_exhausted      ^  |  |
-///       |     may_probe |      v                                 |  |  +--(after the reclaim)--> ended
+///       |     may_probe |      v                                 |  |  +--------(is_final)-----> ended
 ///       +----------> reserving ----------(no slab: `why`)--------+  |
 ///                       ^                                           |
 ///                       +------(no free page: hole, reclaim)--------+
 ///
 /// - Probing and reserving alternate. A search begins as if reserved positions had just been used up.
-/// - A scan that saw no free page for the first time leads to `reserving` with `scanned` set: `choose_hole` chooses an
-///   index, and `open_wanted` waits for a reclaim and asks once more. A scan after that (`opening.reclaim` != 0) is the
-///   last one. Reasons other than shortage are final without a reclaim.
+/// - A scan that saw no free page leads to `reserving` with `scanned` set: `choose_hole` chooses an index, and
+///   `open_wanted` waits for a reclaim and asks once more. A scan after that (`opening.reclaim` != 0) is the last one,
+///   unless others got segments meanwhile (`is_worth_another`). Reasons other than shortage are final without a
+///   reclaim.
 /// - A search that is late, without any other reason, has the reason service_not_responding: it scans once and ends.
 /// - A closing heap ends a search at once. A group in which each lane has a page ends in any stage (`advance`).
 ///
@@ -186,7 +187,8 @@ inline ORCHARD_FN search_stage page_search::next_stage(std::uint32_t known) {
         if (contested && !late) {
             return search_stage::scanning;
         }
-        if (opening.reclaim != 0 || (why != failure_reason::none && !is_shortage(why))) {
+        const bool final = (known & facts::is_final) != 0 || (opening.reclaim != 0 && late);
+        if (final || (why != failure_reason::none && !is_shortage(why))) {
             return search_stage::ended;
         }
         why = failure_reason::none;
@@ -219,6 +221,10 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     }
     std::uint32_t known = on && is_leader(s.group) ? read_head() : 0;
     known = s.from_own_leader(known | (is_late() ? facts::is_late : 0));
+    if (on && stage == search_stage::scanning && opening.reclaim != 0 &&
+        !is_worth_another(opening.h, s.group, got_before, reclaims)) {
+        known |= facts::is_final;
+    }
     const std::uint32_t agreed_entries = s.from_own_leader(entries);
     const std::uint32_t agreed_spread = s.from_own_leader(spread);
     if (on) {
@@ -303,7 +309,9 @@ inline ORCHARD_NOINLINE void page_search::choose_hole(bool on) {
         take_positions(position_of(seen != 0 ? chosen : entries), lacking);
         // One slab at a time, so that a failure is that of a request for one segment.
         wanted = is_leader(lacking) ? wanted : 0;
+        got_before = segments_got(opening.h, s.group);
         opening.reclaim = next_reclaim(opening.h, s.group);
+        ++reclaims;
     }
 }
 

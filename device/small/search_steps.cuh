@@ -29,6 +29,7 @@ inline constexpr std::uint32_t may_probe = 1;     ///< random probes may find pa
 inline constexpr std::uint32_t is_exhausted = 2;  ///< it is known that no segment can be got
 inline constexpr std::uint32_t is_late = 4;       ///< the deadline has passed
 inline constexpr std::uint32_t has_room = 8;      ///< a reservation would add a last slab although many pages are free
+inline constexpr std::uint32_t is_final = 16;     ///< no further reclaim would help (`is_worth_another`)
 }  // namespace facts
 
 /// Stands for "no index of a slab table".
@@ -69,6 +70,8 @@ struct page_search {
     bool empty = false;               ///< a scan: there is no slab at the index of the group's first part
     bool tight = false;               ///< a probe of this lane saw only words that are nearly full
     std::uint32_t again = 0;          ///< number of additional probes made because the class has room
+    std::uint32_t reclaims = 0;       ///< number of reclaims that the group has needed
+    std::uint64_t got_before;         ///< `segments_got` before the newest of them
     std::uint32_t walk;               ///< probing: the last slab that this lane looked at, as a fraction of `spread`
     bool opened = false;              ///< the group has created a slab
     bool nearby = false;              ///< the first probe is at slab `near`, that of the hint

@@ -304,8 +304,9 @@ struct heap_state {
     padded_atomic refill_in_flight;
     /// Leaf + 1 of the first late tail that is not in the segment cache yet (`keep_late_tail`); 0: none.
     padded_atomic late_tails;
-    padded_atomic reclaims;              ///< a `reclaim_count`
-    padded_atomic exhausted;             ///< an `exhaustion`, until a group gets a segment again; 0: no note
+    padded_atomic reclaims;      ///< a `reclaim_count`
+    padded_atomic segments_got;  ///< number of requests for segments that were served, on the device or by the host
+    padded_atomic exhausted;     ///< an `exhaustion`, until a group gets a segment again; 0: no note
     padded_atomic closing[flag_shards];  ///< nonzero once the host has closed the heap; each warp reads its own copy
     failure_counts failure;
     struct alignas(128) counters {

@@ -36,7 +36,7 @@ protected:
     void SetUp() override {
         on_each_device::SetUp();
         if (!IsSkipped()) {
-            make_heap(32);
+            make_heap(64);
         }
     }
     void make_heap(std::uint64_t segments) {
