@@ -158,7 +158,7 @@ TEST_P(heap_costs, a_refusal_is_a_reclaim_and_a_request_in_few_steps) {
     // The first refusal finds out that nothing is left, and asks twice.
     EXPECT_EQ(allocate_one(segments(1)).address, 0u);
     for (const expectation& e : {expectation{16, 1u, 60, 320}, expectation{16, ~0u, 260, 220},
-                                 expectation{64, ~0u, 260, 220}, expectation{segments(1), 1u, 40, 200}}) {
+                                 expectation{64, ~0u, 260, 220}, expectation{segments(1), 1u, 40, 210}}) {
         bool few_steps = false;
         // A wait for the service only adds to the steps.
         for (int attempt = 0; attempt < 200 && !few_steps; ++attempt) {
