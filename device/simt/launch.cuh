@@ -83,6 +83,16 @@ struct executor {
     emulated::access_recorder* recorder = nullptr;  ///< emulated: records the lanes' accesses; may be null
 };
 
+namespace detail {
+/// Returns the result of a launch that was not carried out.
+inline launch_result failed_launch(const char* why) {
+    launch_result result;
+    result.ok = false;
+    result.error = why;
+    return result;
+}
+}  // namespace detail
+
 #if ORCHARD_CUDA_SOURCE
 namespace detail {
 
@@ -165,6 +175,9 @@ template <class Kernel>
 launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
     const launch_notice notice(static_cast<const char*>(__PRETTY_FUNCTION__));
+    if (notice.refusal() != nullptr) {
+        return detail::failed_launch(notice.refusal());
+    }
     if (on.kind == device_kind::emulated) {
         const std::uint64_t began = emulated::clock_ns();
         launch_result result = emulated::run_grid(
@@ -176,10 +189,7 @@ launch_result launch(const executor& on, grid shape, const Kernel& kernel) {
 #if ORCHARD_CUDA_SOURCE
     return detail::launch_on_cuda(on, shape, kernel);
 #else
-    launch_result refused;
-    refused.ok = false;
-    refused.error = "this build has no CUDA support; use the emulated device";
-    return refused;
+    return detail::failed_launch("this build has no CUDA support; use the emulated device");
 #endif
 }
 
@@ -192,6 +202,9 @@ launch_result enqueue(const executor& on, grid shape, const Kernel& kernel) {
     if (on.kind == device_kind::cuda) {
         static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is passed by value to the device");
         const launch_notice notice(static_cast<const char*>(__PRETTY_FUNCTION__));
+        if (notice.refusal() != nullptr) {
+            return detail::failed_launch(notice.refusal());
+        }
         const current_device here(on.device);
         return detail::to_result(here.error() != cudaSuccess ? here.error()
                                                              : detail::enqueue_on_cuda(on, shape, kernel));

@@ -26,22 +26,14 @@ constexpr simt::launch_watch marking{[](const char* kernel) { push(phase_of_kern
 
 }  // namespace
 
-/// The type's arguments are cut off first: they may have names of other types.
 name phase_of_kernel(std::string_view function) {
-    constexpr std::string_view before = "Kernel = ";
-    if (const std::size_t at = function.find(before); at != std::string_view::npos) {
-        function.remove_prefix(at + before.size());
-    }
-    function = function.substr(0, function.find_first_of("<;]"));
-    if (const std::size_t at = function.rfind("::"); at != std::string_view::npos) {
-        function.remove_prefix(at + 2);
-    }
+    std::string_view kernel = simt::kernel_name(function);
     // The kernels of a graph have its name before their verb.
     constexpr std::string_view of_graph = "graph_";
-    if (function.substr(0, of_graph.size()) == of_graph) {
-        function.remove_prefix(of_graph.size());
+    if (kernel.substr(0, of_graph.size()) == of_graph) {
+        kernel.remove_prefix(of_graph.size());
     }
-    const std::string_view first = function.substr(0, function.find('_'));
+    const std::string_view first = kernel.substr(0, kernel.find('_'));
     for (const word& w : words) {
         if (w.text == first) {
             return w.phase;
