@@ -66,7 +66,7 @@ public:
         const auto put = [&](std::uint32_t, std::uint64_t run, std::uint32_t place, std::uint32_t target) {
             layout::targets(run)[place].set(target);
             if constexpr (layout::has_property) {
-                simt::touched(layout::properties(run)[place]) = property;
+                simt::write_element(layout::properties(run)[place], property);
             }
         };
         return for_each_lane<edge_result>(call::insert, u, v,

@@ -372,7 +372,7 @@ private:
     using held = std::conditional_t<layout::has_property, Property, nothing>;
     ORCHARD_INLINE static held load_property([[maybe_unused]] std::uint64_t run, [[maybe_unused]] std::uint32_t i) {
         if constexpr (layout::has_property) {
-            return simt::touched(layout::properties(run)[i]);
+            return simt::read_element(layout::properties(run)[i]);
         } else {
             return {};
         }
@@ -380,7 +380,7 @@ private:
     ORCHARD_INLINE static void store_property([[maybe_unused]] std::uint64_t run, [[maybe_unused]] std::uint32_t i,
                                               [[maybe_unused]] const held& p) {
         if constexpr (layout::has_property) {
-            simt::touched(layout::properties(run)[i]) = p;
+            simt::write_element(layout::properties(run)[i], p);
         }
     }
 
@@ -407,7 +407,9 @@ private:
         }
         ORCHARD_INLINE void store(std::uint64_t run, std::uint32_t j, std::uint32_t place) const {
             layout::targets(run)[place].set(target[j]);
-            store_property(run, place, property[j]);
+            if (!simt::mutation::is(simt::mutation::fault::batch_property)) {
+                store_property(run, place, property[j]);
+            }
         }
     };
 

@@ -96,6 +96,7 @@ namespace orchard::simt::mutation {
     X(vertex_look, "a vertex that is erased looks for a neighbour without its lock")                                   \
     X(vertex_order, "a vertex that is erased loses the edge to a neighbour before the edge from it")                   \
     X(batch_step, "lanes of a tile move a row's edges in place before all have read them")                             \
+    X(batch_property, "edges that move within their row, or to another run, leave their properties behind")            \
     X(batch_left, "edges of a batch that find no memory are written over each other")                                  \
     X(numbers_kept, "a thread that added memory keeps the numbers that calls took while it did")                       \
     X(list_visit, "a thread that goes over a list does not acquire the memory that others added")                      \

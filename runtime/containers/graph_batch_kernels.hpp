@@ -302,7 +302,7 @@ struct graph_changer {
         ORCHARD_INLINE void operator()(std::uint32_t k, std::uint64_t run, std::uint32_t place) const {
             layout::targets(run)[place].set(m.batch.target(m.batch.changing_keys[start + k]));
             if constexpr (layout::has_property) {
-                simt::touched(layout::properties(run)[place]) = m.properties[m.batch.changing_values[start + k]];
+                simt::write_element(layout::properties(run)[place], m.properties[m.batch.changing_values[start + k]]);
             }
         }
     };

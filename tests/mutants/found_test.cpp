@@ -131,6 +131,7 @@ constexpr finder finders[] = {
     {fault::vertex_order, "graph_vertices", 500},
     {fault::batch_step, "graph_batch", 500},
     {fault::batch_left, "graph_batch", 500},
+    {fault::batch_property, "graph_batch_properties", 500},
     {fault::copy_spare, "any_options", 200},
     {fault::maker_deadline, "any_options", 200},
 };

@@ -3,20 +3,23 @@
 
 /// The kernels of a batch, each explored by itself: it begins from what those before it have left, as on a stream. What
 /// the library does between them, a sort and a sum, the scenario does on the host. Batches add edges to a graph of
-/// short rows, longer ones and a hub, and remove some, in whole warps and blocks of two of them.
+/// short rows, a wide one and a hub, and remove some, in whole warps and blocks of two of them. In a second scenario
+/// edges have properties.
 ///
 /// All but the first batch run beside lanes that read an open snapshot. Before the second batch, a lane takes the
 /// heap's segments, but a few, in half of the runs; it gives them back while the rows change, or when they have
 /// changed. Some rows then find no memory. Their edges are left, and named, and further batches take them. After each
-/// batch all rows are those of a set of edges on the host, the counts are those of the set, and the snapshot has not
-/// changed. At the end no memory is lost.
+/// batch all rows are those of a map of edges on the host, each edge has the property that the map says, the counts are
+/// those of the map, and the snapshot has not changed. At the end no memory is lost. No two edges of batches have the
+/// same property: the first of a batch counts, and an edge that is there keeps its own.
 ///
 /// The arrays of a batch are plain memory that the simulation does not see; it sees rows, records, counts and the heap.
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <set>
+#include <iterator>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,14 +33,26 @@ constexpr std::uint32_t batch_vertices = 36;  // rows of two warps
 constexpr std::uint32_t batch_targets = 8192;
 constexpr std::uint32_t batch_hub = 5;
 constexpr std::uint32_t batch_far = 4096 + 7;  // in a segment of the table that a batch may make
-constexpr std::uint32_t batch_wide = 3;        // a row of more edges than a tile moves
+constexpr std::uint32_t batch_wide = 3;        // a row of more edges than a tile moves, or almost as many
 constexpr std::size_t batch_most = 512;        // keys
 constexpr int batch_bits = 13;
 constexpr std::uint32_t batch_hub_degree = 4095;
+constexpr std::uint32_t batch_wide_degree = 63;
+constexpr std::uint32_t batch_wide_step = 5;  // from target to target, so that edges go between
 static_assert(batch_hub_degree + 2 > detail::graph_row_key::hub_degree);
 
+static_assert(batch_wide_degree + 2 > detail::graph_row_key::narrow_degree);
+
 using batch_edge = std::pair<std::uint32_t, std::uint32_t>;
-using batch_edges = std::set<batch_edge>;
+/// Edges and their properties; 0 without.
+using batch_edges = std::map<batch_edge, std::uint32_t>;
+using batch_list = std::vector<std::pair<batch_edge, std::uint32_t>>;
+
+/// The rows that a graph has at first.
+struct batch_rows {
+    bool has_hub;
+    bool has_wide;
+};
 
 std::vector<std::uint32_t> batch_sources() {
     std::vector<std::uint32_t> sources;
@@ -48,9 +63,16 @@ std::vector<std::uint32_t> batch_sources() {
     return sources;
 }
 
+/// @tparam Property  `no_property`, or one of 4 bytes: a simulation knows each word of the heap by its size
+template <class Property>
 class batch_world {
+    using layout = device::graph_layout<Property>;
+    static constexpr bool has_property = layout::has_property;
+    static constexpr std::uint64_t bytes_of_edge = 4 + layout::property_bytes;
+    static_assert(bytes_of_edge == (has_property ? 8 : 4));
+
 public:
-    batch_world(world& w, bool has_hub, bool is_short)
+    batch_world(world& w, batch_rows rows, bool is_short)
         : graph{w,
                 {.segments = 16, .committed_at_start = 16, .cache_target = static_cast<std::uint32_t>(w.s.pick(2))},
                 batch_sources(),
@@ -58,14 +80,16 @@ public:
                 1 + static_cast<std::uint32_t>(w.s.pick(4) != 0 ? 1 : 0)},
           s_{w.s},
           w_{w},
+          ref_{graph.heap.ref, graph.state},
+          rows_{rows},
           is_short_{is_short} {
         auto& m = graph.memory;
         batch_ = {m.place<std::uint64_t>(batch_most),
-                  nullptr,
+                  has_property ? m.place<std::uint32_t>(batch_most) : nullptr,
                   m.place<std::uint32_t>(batch_most),
                   m.place<std::uint64_t>(batch_most + 1),
                   m.place<std::uint64_t>(batch_most),
-                  nullptr,
+                  has_property ? m.place<std::uint32_t>(batch_most) : nullptr,
                   m.place<std::uint32_t>(batch_most),
                   m.place<std::uint32_t>(batch_most + 1),
                   m.place<std::uint8_t>(batch_most),
@@ -77,18 +101,25 @@ public:
                   0,
                   batch_bits};
         s_.name_words(batch_.counts, sizeof(detail::graph_counts), "counts", 4);
-        if (has_hub) {
-            make_hub();
+        // Rows whose runs are full, but for an edge, or have room.
+        if (rows.has_hub) {
+            make_row(batch_hub, batch_hub_degree, 1, 4'096);
+        }
+        if (rows.has_wide) {
+            make_row(batch_wide, batch_wide_degree, batch_wide_step, 64);
         }
     }
 
     /// Runs a batch: `edges` in any order, some of them twice. Returns the edges that found no memory.
     template <bool Insert>
-    std::vector<batch_edge> run(const std::vector<batch_edge>& edges);
+    batch_list run(const batch_list& edges);
 
     /// Opens and closes a snapshot, which lanes read beside all kernels of a batch.
     void open_snapshot() {
-        s_.add_kernel({{1}}, [this](simt::thread_position) { snapshot_ = graph.open(0); });
+        s_.add_kernel({{1}}, [this](simt::thread_position) {
+            (void)graph.open(0);
+            snapshot_ = view(&graph.state->snapshots[0]);
+        });
         is_open_ = s_.run();
         then_ = now_;
     }
@@ -112,14 +143,14 @@ public:
     }
 
     /// Returns `count` edges that the scenario draws: of most vertices, some that are there, some twice.
-    std::vector<batch_edge> draw(std::size_t count, bool has_hub);
+    batch_list draw(std::size_t count);
     [[nodiscard]] const batch_edges& now() const { return now_; }
     bool end();
 
     graph_world graph;
 
 private:
-    using view = graph_view<>;
+    using view = graph_view<Property>;
 
     /// Adds a kernel in which threads work alone: lanes of few warps.
     template <class Kernel>
@@ -155,6 +186,11 @@ private:
     }
     template <bool Insert>
     void change_rows();
+    /// Returns what the kernels that change rows share. A removal reads no properties.
+    template <bool Insert>
+    [[nodiscard]] detail::graph_changer<Property, Insert, heap_ref> changer_of() const {
+        return {ref_, batch_, Insert && has_property ? properties_.data() : nullptr};
+    }
     /// Gives back what `take_segments` has taken.
     void add_giver() {
         s_.add_kernel({{1}}, [this](simt::thread_position) {
@@ -170,12 +206,39 @@ private:
     }
     /// Reads rows of the snapshot, long ones in part.
     void read_some();
-    void make_hub();
+    /// Gives a vertex a row whose run has room for `capacity` edges, or half as many more.
+    void make_row(std::uint32_t u, std::uint32_t degree, std::uint32_t step, std::uint32_t capacity);
+    /// Returns a property that no edge has.
+    std::uint32_t next_property() { return has_property ? ++last_property_ : 0; }
+    /// Returns the property of edge `i` of a row, which is known.
+    static std::uint32_t property_of(const graph_row<Property>& row, std::uint32_t i) {
+        if constexpr (has_property) {
+            return simt::read_element(row.property(i));
+        } else {
+            return 0;
+        }
+    }
     /// Sums the numbers before each, as `sum_before` does.
     void sum_numbers() {
         std::uint64_t sum = 0;
         for (std::uint64_t i = 0; i <= batch_.count; ++i) {
             sum += std::exchange(batch_.numbers[i], sum);
+        }
+    }
+    /// Sorts the keys and their values, as the function of this name does.
+    void sort_keys() {
+        if constexpr (!has_property) {
+            std::sort(batch_.keys, batch_.keys + batch_.count);
+        } else {
+            std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted;
+            for (std::uint64_t i = 0; i < batch_.count; ++i) {
+                sorted.emplace_back(batch_.keys[i], batch_.values[i]);
+            }
+            std::stable_sort(sorted.begin(), sorted.end(),
+                             [](const auto& a, const auto& b) { return a.first < b.first; });
+            for (std::uint64_t i = 0; i < batch_.count; ++i) {
+                std::tie(batch_.keys[i], batch_.values[i]) = sorted[i];
+            }
         }
     }
     /// Puts the rows in the order of their keys, as `sort_rows` does.
@@ -189,8 +252,12 @@ private:
 
     simt::explore::simulation& s_;
     world& w_;
+    graph_ref<Property> ref_;
+    batch_rows rows_;
     bool is_short_;
     detail::graph_batch batch_{};
+    std::vector<Property> properties_;  ///< of the batch
+    std::uint32_t last_property_ = 0;
     batch_edges now_;   ///< the edges of the graph
     batch_edges then_;  ///< of the snapshot
     view snapshot_;
@@ -198,88 +265,105 @@ private:
     std::vector<void*> held_;  ///< segments of the heap
 };
 
-/// Gives the hub its row, whose run is full or has room.
-void batch_world::make_hub() {
-    const std::uint64_t bytes = s_.pick(2) == 0 ? 16'384 : 24'576;
+template <class Property>
+void batch_world<Property>::make_row(std::uint32_t u, std::uint32_t degree, std::uint32_t step,
+                                     std::uint32_t capacity) {
+    const std::uint64_t bytes = (s_.pick(2) == 0 ? capacity : capacity * 3 / 2) * bytes_of_edge;
     void* p = nullptr;
     s_.add_kernel({{1}}, [&](simt::thread_position) { p = graph.heap.ref.malloc(bytes); });
     if (!s_.run() || p == nullptr) {
-        return s_.check(false, "no memory for a hub, although there is enough");
+        return s_.check(false, "no memory for a row, although there is enough");
     }
-    device::graph_vertex& r = *graph.state->table.acquire(batch_hub);
+    device::graph_vertex& r = *graph.state->table.acquire(u);
     const std::uint64_t run = device::graph_run::pack(p, device::graph_run::class_for(bytes));
-    for (std::uint32_t i = 0; i < batch_hub_degree; ++i) {
-        device::graph_layout<no_property>::targets(run)[i].set(i);
-        now_.emplace(batch_hub, i);
+    for (std::uint32_t i = 0; i < degree; ++i) {
+        const std::uint32_t property = next_property();
+        layout::targets(run)[i].set(i * step);
+        if constexpr (has_property) {
+            layout::properties(run)[i] = property;
+        }
+        now_.emplace(batch_edge{u, i * step}, property);
     }
     r.run.set(run);
-    r.degree.set(batch_hub_degree);
+    r.degree.set(degree);
 }
 
-void batch_world::read_some() {
+template <class Property>
+void batch_world<Property>::read_some() {
     for (const std::uint32_t u : graph.sources()) {
         const auto first = then_.lower_bound({u, 0});
         const auto last = then_.lower_bound({u + 1, 0});
         const auto degree = static_cast<std::uint32_t>(std::distance(first, last));
-        const graph_row<> row = snapshot_.neighbours(u);
+        const graph_row<Property> row = snapshot_.neighbours(u);
         s_.check(row.size() == degree, "a row of the snapshot has another length");
         const std::uint32_t step = degree > 100 ? 1 + s_.pick(degree / 4) : 1;
         auto at = first;
         for (std::uint32_t i = 0; i < degree; i += step) {
-            s_.check(row[i] == at->second, "an edge of the snapshot has changed");
+            s_.check(row[i] == at->first.second, "an edge of the snapshot has changed");
+            s_.check(property_of(row, i) == at->second, "a property of the snapshot has changed");
             std::advance(at, std::min(step, degree - i));
         }
     }
 }
 
-std::vector<batch_edge> batch_world::draw(std::size_t count, bool has_hub) {
-    std::vector<batch_edge> edges;
+template <class Property>
+batch_list batch_world<Property>::draw(std::size_t count) {
+    batch_list edges;
+    const auto add = [&](std::uint32_t u, std::uint32_t v) { edges.emplace_back(batch_edge{u, v}, next_property()); };
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint32_t u = s_.pick(24) == 0 ? batch_far : s_.pick(batch_vertices);
         if (u != batch_hub) {
-            edges.emplace_back(u, s_.pick(u == batch_wide ? 400 : 40));
+            add(u, s_.pick(u == batch_wide ? 400 : 40));
         }
-        if (i % 10 == 9) {
-            edges.push_back(edges.front());
+        if (i % 10 == 9 && !edges.empty()) {
+            add(edges.front().first.first, edges.front().first.second);
         }
     }
-    for (std::uint32_t i = 0; i < 3 && has_hub; ++i) {
-        edges.emplace_back(batch_hub, batch_hub_degree - 8 + 5 * i + s_.pick(5));
+    for (std::uint32_t i = 0; i < 3 && rows_.has_hub; ++i) {
+        add(batch_hub, batch_hub_degree - 8 + 5 * i + s_.pick(5));
+    }
+    for (std::uint32_t i = 0; i < 3 && rows_.has_wide; ++i) {
+        add(batch_wide, s_.pick(batch_wide_degree * batch_wide_step));
     }
     return edges;
 }
 
+template <class Property>
 template <bool Insert>
-std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
+batch_list batch_world<Property>::run(const batch_list& edges) {
     if (!s_.result().ok()) {
         return {};
     }
     batch_.count = edges.size();
     std::vector<std::uint32_t> sources;
     std::vector<std::uint32_t> targets;
-    for (const auto& [u, v] : edges) {
-        sources.push_back(u);
-        targets.push_back(v);
+    properties_.clear();
+    for (const auto& [edge, property] : edges) {
+        sources.push_back(edge.first);
+        targets.push_back(edge.second);
+        if constexpr (has_property) {
+            properties_.push_back(property);
+        }
     }
     launch_threads([&](simt::thread_position at) { detail::graph_begin{batch_.counts}(at); });
-    launch_warps(1, detail::graph_keys<no_property, Insert>{graph.ref, sources.data(), targets.data(), edges.size(),
-                                                            false, batch_});
-    std::sort(batch_.keys, batch_.keys + batch_.count);
-    launch_threads(detail::graph_search<no_property, Insert>{graph.ref, batch_});
+    launch_warps(
+        1, detail::graph_keys<Property, Insert>{ref_, sources.data(), targets.data(), edges.size(), false, batch_});
+    sort_keys();
+    launch_threads(detail::graph_search<Property, Insert>{ref_, batch_});
     if (!s_.result().ok()) {
         return {};
     }
     sum_numbers();
-    launch_threads(detail::graph_gather<false>{batch_});
+    launch_threads(detail::graph_gather<has_property>{batch_});
     change_rows<Insert>();
     if (!s_.result().ok()) {
         return {};
     }
     // The edges that change the graph, and those of them that were left.
     batch_edges changing;
-    for (const batch_edge& e : edges) {
-        if (now_.contains(e) != Insert) {
-            changing.insert(e);
+    for (const auto& [edge, property] : edges) {
+        if (now_.contains(edge) != Insert) {
+            changing.emplace(edge, property);  // of those that the batch has twice, the first one
         }
     }
     const std::uint64_t left = batch_.counts->left.load<simt::order::relaxed>();
@@ -288,18 +372,29 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
     s_.check(left == 0 || is_short_, "no memory, although there is enough");
     s_.check(left <= changing.size(), "more edges are left than there were");
     if (left != 0 && s_.result().ok()) {
-        launch_threads(detail::graph_list_left<no_property, Insert>{{graph.ref, batch_, nullptr}});
+        launch_threads(detail::graph_list_left<Property, Insert>{changer_of<Insert>()});
     }
-    std::vector<batch_edge> rest;
+    batch_list rest;
     for (std::uint64_t i = 0; i < left && s_.result().ok(); ++i) {
-        rest.emplace_back(batch_.source(batch_.old_runs[i]), batch_.target(batch_.old_runs[i]));
-        s_.check(changing.erase(rest.back()) == 1, "an edge is left that changes nothing, or twice");
+        const batch_edge edge{batch_.source(batch_.old_runs[i]), batch_.target(batch_.old_runs[i])};
+        const auto wanted = changing.find(edge);
+        if (wanted == changing.end()) {
+            s_.check(false, "an edge is left that changes nothing, or twice");
+            break;
+        }
+        if constexpr (has_property) {
+            const std::uint32_t number = batch_.values[i];
+            s_.check(number < edges.size() && edges[number].second == wanted->second,
+                     "an edge is left with another property");
+        }
+        rest.push_back(*wanted);
+        changing.erase(wanted);
     }
-    for (const batch_edge& e : changing) {
+    for (const auto& [edge, property] : changing) {
         if (Insert) {
-            now_.insert(e);
+            now_.emplace(edge, property);
         } else {
-            now_.erase(e);
+            now_.erase(edge);
         }
     }
     check_rows();
@@ -307,18 +402,18 @@ std::vector<batch_edge> batch_world::run(const std::vector<batch_edge>& edges) {
 }
 
 /// Changes the rows. Those that stay are changed beside one of the steps for those that move, as the scenario draws.
+template <class Property>
 template <bool Insert>
-void batch_world::change_rows() {
-    using changer = detail::graph_changer<no_property, Insert, heap_ref>;
-    using hubs = detail::graph_change_hubs<no_property, Insert>;
-    using others = detail::graph_change_rows<no_property, Insert>;
-    const changer c{graph.ref, batch_, nullptr};
-    launch_threads(detail::graph_row_keys<no_property, Insert>{c});
+void batch_world<Property>::change_rows() {
+    using hubs = detail::graph_change_hubs<Property, Insert>;
+    using others = detail::graph_change_rows<Property, Insert>;
+    const auto c = changer_of<Insert>();
+    launch_threads(detail::graph_row_keys<Property, Insert>{c});
     if (!s_.result().ok()) {
         return;
     }
     sort_rows();
-    launch_threads(detail::graph_bands<no_property>{batch_});
+    launch_threads(detail::graph_bands<Property>{batch_});
     const bool gives_now = s_.pick(3) == 0;
     std::uint32_t steps_before = s_.pick(4);
     const auto run_step = [&] {
@@ -331,35 +426,42 @@ void batch_world::change_rows() {
     if (gives_now) {
         add_giver();
     }
-    add_threads(detail::graph_choose<no_property, Insert>{c});
+    add_threads(detail::graph_choose<Property, Insert>{c});
     run_step();
     add_warps(2, hubs{c, 0});
     run_step();
     add_warps(1, others{c, 0});
     run_step();
-    add_threads(detail::graph_free_left<no_property, Insert>{c});
+    add_threads(detail::graph_free_left<Property, Insert>{c});
     run_step();
     add_giver();
     (void)s_.run();
 }
 
-void batch_world::check_rows() {
+template <class Property>
+void batch_world<Property>::check_rows() {
     for (const std::uint32_t u : graph.sources()) {
         const device::graph_vertex* const r = graph.state->table.acquire(u);
-        const graph_row<> row = r == nullptr ? graph_row<>() : graph_row<>(r->run.get(), r->degree.get());
+        const graph_row<Property> row =
+            r == nullptr ? graph_row<Property>() : graph_row<Property>(r->run.get(), r->degree.get());
         auto at = now_.lower_bound({u, 0});
         for (std::uint32_t i = 0; i < row.size(); ++i, ++at) {
-            if (at == now_.end() || *at != batch_edge{u, row[i]}) {
+            if (at == now_.end() || at->first != batch_edge{u, row[i]}) {
                 return s_.check(false,
                                 absl::StrFormat("edge %d of vertex %d leads to %d, which it should not", i, u, row[i]));
             }
+            if (property_of(row, i) != at->second) {
+                return s_.check(false, absl::StrFormat("edge %d of vertex %d, to %d, has the property %d instead of %d",
+                                                       i, u, row[i], property_of(row, i), at->second));
+            }
         }
-        s_.check(at == now_.end() || at->first != u, absl::StrFormat("vertex %d lacks an edge", u));
+        s_.check(at == now_.end() || at->first.first != u, absl::StrFormat("vertex %d lacks an edge", u));
     }
 }
 
 /// Frees everything.
-bool batch_world::end() {
+template <class Property>
+bool batch_world<Property>::end() {
     using device::graph_table;
     if (!graph.clear({})) {
         return false;
@@ -374,46 +476,50 @@ bool batch_world::end() {
     });
     return s_.run() && graph.heap.settle({class_of(16), class_of(32), class_of(48), class_of(64), class_of(96),
                                           class_of(128), class_of(192), class_of(256), class_of(384), class_of(512),
-                                          class_of(16'384), class_of(24'576), class_of(graph_table::bytes_of_segment)});
+                                          class_of(768), class_of(1'024), class_of(16'384), class_of(24'576),
+                                          class_of(32'768), class_of(49'152), class_of(graph_table::bytes_of_segment)});
 }
 
 /// Runs a batch, and others with the edges that are left, for which all memory has come back. A group that stands still
 /// with memory that it returns may lack some again, which the promise of the heap allows (docs/protocol.md, Null).
-template <bool Insert>
-void batch_run_all(world& w, batch_world& g, std::vector<batch_edge> rest) {
+template <bool Insert, class Property>
+void batch_run_all(world& w, batch_world<Property>& g, batch_list rest) {
     for (int i = 0; i < 5 && !rest.empty() && w.s.result().ok(); ++i) {
-        rest = g.run<Insert>(rest);
+        rest = g.template run<Insert>(rest);
     }
     w.s.check(rest.empty(), "no memory, although all of it came back");
 }
 
 /// The same for the first batch, which alone may make a segment of the table in the heap: later its memory could have
 /// been that of edges, and a simulation knows each word by its size.
-void batch_run_first(world& w, batch_world& g, const std::vector<batch_edge>& edges) {
-    const std::vector<batch_edge> rest = g.run<true>(edges);
+template <class Property>
+void batch_run_first(world& w, batch_world<Property>& g, const batch_list& edges) {
+    const batch_list rest = g.template run<true>(edges);
     g.graph.premake_rest();
     batch_run_all<true>(w, g, rest);
 }
 
+template <class Property>
 void run_graph_batch(world& w) {
-    const bool has_hub = w.s.pick(4) == 0;
+    const batch_rows rows{w.s.pick(4) == 0, w.s.pick(4) == 0};
     const bool is_short = w.s.pick(2) == 1;
-    batch_world g(w, has_hub, is_short);
+    batch_world<Property> g(w, rows, is_short);
     const bool at_first = w.s.pick(4) == 0;
     if (is_short && at_first) {
         g.take_segments(w.s.pick(2));
     }
-    batch_run_first(w, g, g.draw(50, has_hub));
+    batch_run_first(w, g, g.draw(50));
     g.open_snapshot();
     if (is_short && !at_first) {
         g.take_segments(w.s.pick(2));
     }
     // Half of the edges, and of the hub's the last ones.
-    std::vector<batch_edge> gone(g.now().begin(), g.now().end());
-    std::erase_if(gone, [&](const batch_edge& e) {
-        return e.first == batch_hub ? e.second + 4 < batch_hub_degree : w.s.pick(2) == 0;
+    batch_list gone(g.now().begin(), g.now().end());
+    std::erase_if(gone, [&](const auto& of) {
+        const auto& [u, v] = of.first;
+        return u == batch_hub ? v + 4 < batch_hub_degree : w.s.pick(2) == 0;
     });
-    const std::vector<batch_edge> added = g.draw(50, has_hub);
+    const batch_list added = g.draw(50);
     const bool adds_first = w.s.pick(2) == 0;
     if (adds_first) {
         batch_run_all<true>(w, g, added);
@@ -437,7 +543,11 @@ void run_graph_batch(world& w) {
 const registrar graph_batch{{"graph_batch",
                              "The kernels of a graph's batches, beside a snapshot that is read and a lack of memory.",
                              {{{3, 2}, {2}}, 1},
-                             run_graph_batch}};
+                             run_graph_batch<no_property>}};
+const registrar graph_batch_properties{{"graph_batch_properties",
+                                        "The same, of edges with properties.",
+                                        {{{3, 2}, {2}}, 1},
+                                        run_graph_batch<std::uint32_t>}};
 
 }  // namespace
 }  // namespace orchard::explore
