@@ -25,7 +25,9 @@ namespace orchard {
 enum class edge_result : std::uint32_t {
     done,       ///< it was added, or removed
     no_change,  ///< it was there already, or was not there
-    no_memory,  ///< the heap had no memory, which it records; the graph is as before
+    /// The heap had no memory, which it records, or the vertex has the most edges that a row has (`graph_max_degree`).
+    /// The graph is as before.
+    no_memory,
 };
 
 /// What became of a vertex whose edges a call was to remove.

@@ -80,6 +80,7 @@ struct graph_tile {
 /// All threads of a block, which work together. Whole warps.
 struct graph_block {
     static constexpr std::uint32_t at_once = 8;
+    static_assert(1024 * at_once <= 0u - graph_max_degree, "an index of an edge would be beyond 32 bits");
     static constexpr bool in_step = false;
     std::uint32_t rank;
     std::uint32_t size;
@@ -200,8 +201,9 @@ public:
         return degree != 0 && degree <= old.capacity() && !is_too_large(old, degree) && !is_shared(v, old);
     }
 
-    /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. One
-    /// thread. What `malloc` has acquired holds for the team behind a barrier.
+    /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. A row
+    /// of more than `max_degree` edges fits nowhere, as without memory. One thread. What `malloc` has acquired holds
+    /// for the team behind a barrier.
     ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree) const {
         const bool shared = is_shared(v, old);
         graph_retired_run* note = nullptr;
@@ -220,7 +222,7 @@ public:
             return {old.run, nullptr, true};
         }
         void* p = nullptr;
-        if (degree <= 0xfffffffeu) {
+        if (degree <= layout::max_degree) {
             p = heap_.malloc(graph_run::bytes_of(wanted));
         }
         if (p != nullptr) {

@@ -80,6 +80,11 @@ struct graph_run {
     }
 };
 
+/// The most edges of a row, 2^32 - 8,192. Threads move the edges of a row in rounds of up to 8,192: 8 for each thread
+/// of a block, which has up to 1,024. A round begins at an edge, or at the row's end, so that no index of an edge goes
+/// beyond 32 bits.
+inline constexpr std::uint32_t graph_max_degree = 0xffffe000u;
+
 /// How the edges of one vertex lie in its run.
 template <class Property>
 struct graph_layout {
@@ -91,10 +96,12 @@ struct graph_layout {
     static_assert(std::is_trivially_copyable_v<Property>, "properties are copied as bytes");
     static_assert(alignof(Property) <= 16, "properties are aligned to at most 16 B, as blocks of the heap are");
 
-    /// Returns how many edges fit into a run of `bytes` bytes; 0 for none, else 16 or more.
+    static constexpr std::uint32_t max_degree = graph_max_degree;
+
+    /// Returns how many edges fit into a run of `bytes` bytes, at most `max_degree`; 0 for none.
     [[nodiscard]] ORCHARD_FN static std::uint32_t capacity(std::uint64_t bytes) {
         const std::uint64_t n = bytes == 0 ? 0 : (bytes - spare) / (4 + property_bytes);
-        return n < 0xffffffffu ? static_cast<std::uint32_t>(n) : 0xffffffffu;
+        return n < max_degree ? static_cast<std::uint32_t>(n) : max_degree;
     }
     /// Returns the class of a run for `degree` edges: the smallest with 3 or 4 times a power of two of bytes, every
     /// second class of the heap. Runs of fewer sizes share slabs, and rows that grow leave fewer of these behind; a row

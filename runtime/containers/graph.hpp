@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -118,9 +119,14 @@ private:
 /// read a snapshot. The heap must outlive the graph and its snapshots. Move-only; one thread of the host at a time, for
 /// a graph and its snapshots together.
 ///
-/// Errors of all functions: those of a launch and of `device_array`. After an error of a launch or of the device in a
-/// batch, rows may lack their edges: only `clear` and the graph's end are safe then. A shortage of the heap's memory is
-/// no error of a batch: `batch_result::left` counts the edges that found none.
+/// Errors of all functions: those of a launch, which begin with the name of the kernel, and of `device_array`. A
+/// shortage of the heap's memory is no error of a batch: `batch_result::left` counts the edges that found none.
+///
+/// A launch that fails in a batch before rows are changed leaves the graph as it was. One that fails later, or an error
+/// of the device, leaves rows with other edges than they should have: some that were never in the batch or the graph.
+/// No kernel may read the graph then, and `insert` and `erase` return FailedPrecondition until `clear` has freed
+/// everything. Open snapshots keep their edges, and can be closed. `clear` and the graph's end free all memory, as far
+/// as the device still runs kernels.
 /// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
 template <class Property = no_property, class Heap = heap_ref>
 class graph {
@@ -142,6 +148,8 @@ public:
 
     /// Adds edges. An edge that is there already keeps its property; of edges that are twice in the batch, the first
     /// counts. Errors: InvalidArgument if a number is no vertex, or the batch is too large; no edge is changed then.
+    /// OutOfRange if a vertex would have more than 2^32 - 8,192 edges: `rest` has its edges, those of other vertices
+    /// are added.
     /// Cost: 48 B of device memory for each direction, 56 B with properties, kept for the next batch. On CUDA it sorts
     /// the directions, finds their places (log2(d) loads each, for vertices of d edges), and moves half of the edges of
     /// the sources on average, on three streams. Rows that grow out of their blocks have both blocks until all are
@@ -325,7 +333,9 @@ public:
         if (core_->has_snapshots()) {
             return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `clear`");
         }
-        return core_->clear();
+        absl::Status s = core_->clear();
+        is_broken_ = is_broken_ && !s.ok();
+        return s;
     }
 
 private:
@@ -337,6 +347,10 @@ private:
     template <bool Insert>
     absl::StatusOr<batch_result> change(const edge_batch<Property>& batch) {
         rest_ = 0;
+        if (is_broken_) {
+            return absl::FailedPreconditionError(
+                "an error in an earlier batch has left rows of the graph with wrong edges; call `clear` first");
+        }
         if (batch.count == 0) {
             return batch_result{};
         }
@@ -354,10 +368,12 @@ private:
             last_ = scratch_.batch(count, bits_);
             absl::Status s = launch<Insert>(batch);
             const auto counts = scratch_.counts();
+            is_broken_ = is_broken_ || !counts.ok();  // an error of a running kernel: nobody knows of which
             s.Update(counts.status());
             if (!s.ok()) {
                 return s;
             }
+            is_broken_ = false;
             const std::uint32_t greatest = counts->greatest.template load<simt::order::relaxed>();
             if (greatest > graph_ref<Property>::max_vertex) {
                 return absl::InvalidArgumentError(
@@ -375,6 +391,12 @@ private:
                     }
                 }
                 rest_ = left;
+                const std::uint64_t longest = counts->longest.template load<simt::order::relaxed>();
+                if (longest != 0) {
+                    return absl::OutOfRangeError(absl::StrFormat(
+                        "a vertex would have %d edges, and can have %d; `rest` has the %d edges that were not added",
+                        longest, device::graph_max_degree, left));
+                }
                 const std::uint64_t loops = counts->loops.template load<simt::order::relaxed>();
                 return batch_result{changing - rest_, count - changing - loops, rest_};
             }
@@ -382,7 +404,8 @@ private:
         }
     }
 
-    /// Launches the kernels of a batch; on CUDA it waits for none of them.
+    /// Launches the kernels of a batch; on CUDA it waits for none of them. After an error, `is_broken_` says whether
+    /// rows may have been changed.
     template <bool Insert>
     absl::Status launch(const edge_batch<Property>& batch) {
         detail::graph_batch& b = last_;
@@ -400,6 +423,7 @@ private:
         next([&] { return scratch_.sum(on, b); });
         kernel(b.count + 1, detail::graph_gather<has_property>{b});
         next([&] { return scratch_.prepare_rows(on, b); });
+        is_broken_ = s.ok();
         kernel(b.count, detail::graph_row_keys<Property, Insert, Heap>{{ref(), b, batch.properties}});
         next([&] { return scratch_.sort_rows(on, b); });
         kernel(b.count, detail::graph_bands<Property>{b});
@@ -419,7 +443,8 @@ private:
         constexpr std::uint32_t staying = detail::graph_row_key::teams;
         absl::Status s;
         const auto kernel = [&](const simt::executor& where, simt::grid shape, const auto& k) {
-            s.Update(s.ok() ? to_status(simt::enqueue(where, shape, k)) : s);
+            using Kernel = std::decay_t<decltype(k)>;
+            s.Update(s.ok() ? detail::launched<Kernel>(simt::enqueue(where, shape, k)) : s);
         };
         simt::executor beside[2];
         int forked = 0;
@@ -429,11 +454,17 @@ private:
         }
         // First the runs, which the longest chain of kernels needs: the device begins them in this order.
         kernel(on, threads, detail::graph_choose<Property, Insert, Heap>{changer});
+        const bool has_chosen = s.ok();
         kernel(beside[0], blocks, hubs{changer, staying});
         kernel(beside[1], threads, others{changer, staying});
         kernel(on, blocks, hubs{changer, moving});
         kernel(on, threads, others{changer, moving});
-        kernel(on, threads, detail::graph_free_left<Property, Insert, Heap>{changer});
+        const detail::graph_free_left<Property, Insert, Heap> frees{changer};
+        kernel(on, threads, frees);
+        if (has_chosen && !s.ok()) {
+            // Nothing else knows the runs that rows have left. It has not run: the error is its own, or came before.
+            s.Update(core_->enqueue(changer.batch.count, frees));
+        }
         for (int i = 0; i < forked; ++i) {  // after an error, too: what is launched ends before memory is used again
             s.Update(to_status(side_[i].join(on)));
         }
@@ -480,6 +511,7 @@ private:
     simt::side_stream side_[2];
     detail::graph_batch last_{};  ///< the last batch, in the memory of `scratch_`
     std::uint64_t rest_ = 0;      ///< edges of the last batch that found no memory
+    bool is_broken_ = false;      ///< rows may have wrong edges, since an error in a batch
     int bits_ = 1;                ///< of a vertex of any batch so far
 };
 

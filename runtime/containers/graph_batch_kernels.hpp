@@ -95,6 +95,7 @@ struct graph_counts {
     simt::device_word<std::uint32_t> greatest;
     simt::device_word<std::uint64_t> listed;  ///< by `graph_list_left`
     simt::device_word<std::uint32_t> rows;
+    simt::device_word<std::uint64_t> longest;  ///< edges of the longest row that would have too many; 0: none would
     simt::device_word<std::uint32_t> first_of_band[graph_row_key::bands];  ///< where in the order each begins
 };
 
@@ -150,8 +151,8 @@ struct graph_begin {
     graph_counts* counts;
     ORCHARD_FN void operator()(simt::thread_position at) const {
         if (at.global_thread() == 0) {
-            for (auto* const sum :
-                 {&counts->taken, &counts->left, &counts->loops, &counts->changing, &counts->listed}) {
+            for (auto* const sum : {&counts->taken, &counts->left, &counts->loops, &counts->changing, &counts->listed,
+                                    &counts->longest}) {
                 sum->store<simt::order::relaxed>(0);
             }
             for (auto* const sum : {&counts->greatest, &counts->rows}) {
@@ -409,7 +410,7 @@ private:
 };
 
 /// Chooses the runs of the rows that move, a thread for each, gives them to the vertices, and counts the edges of the
-/// rows that find no memory.
+/// rows that find no memory, or would have too many.
 template <class Property, bool Insert, class Heap = heap_ref>
 struct graph_choose : graph_changer<Property, Insert, Heap> {
     using base = graph_changer<Property, Insert, Heap>;
@@ -435,6 +436,9 @@ private:
             v == nullptr ? device::graph_move{} : this->graph.changes().choose(*v, old, degree);
         if (!to.fits) {
             this->batch.counts->left.template fetch_add<simt::order::relaxed>(n);
+            if (degree > base::layout::max_degree) {
+                this->batch.counts->longest.template raise<simt::order::relaxed>(degree);
+            }
             this->batch.runs[row] = graph_batch::no_run;
             return;
         }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,6 +23,16 @@
 #include "runtime/heap/heap.hpp"
 
 namespace orchard::detail {
+
+/// Returns the status of a launch of `Kernel`; an error begins with the kernel's name.
+template <class Kernel>
+absl::Status launched(simt::launch_result result) {
+    if (!result.ok) {
+        const std::string name(simt::kernel_name(static_cast<const char*>(__PRETTY_FUNCTION__)));
+        result.error = name + ": " + result.error;
+    }
+    return to_status(result);
+}
 
 /// What a graph and its snapshots share. It frees all memory at its end.
 /// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
@@ -60,13 +71,13 @@ public:
     }
     template <class Kernel>
     [[nodiscard]] absl::Status run(std::uint64_t items, const Kernel& kernel) const {
-        return to_status(simt::launch(on, shape(items), kernel));
+        return launched<Kernel>(simt::launch(on, shape(items), kernel));
     }
 
     /// The same, which on CUDA does not wait for the kernel.
     template <class Kernel>
     [[nodiscard]] absl::Status enqueue(std::uint64_t items, const Kernel& kernel) const {
-        return to_status(simt::enqueue(on, shape(items), kernel));
+        return launched<Kernel>(simt::enqueue(on, shape(items), kernel));
     }
 
     /// Frees the blocks of a table.

@@ -26,7 +26,8 @@ absl::Status status_of(cudaError_t error) {
         return absl::OkStatus();
     }
     (void)cudaGetLastError();  // it is reported here
-    return absl::InternalError(std::string("CUDA: ") + cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
+    return absl::InternalError(std::string("a sort or a sum of CUB: CUDA: ") + cudaGetErrorName(error) + ": " +
+                               cudaGetErrorString(error));
 }
 
 /// Calls a function of CUB's twice: for the size of its memory, and with it, unless `only_reserves` is true.
