@@ -46,7 +46,9 @@ private:
         refused_ = name;
         return "refused by the test";
     }
-    static constexpr simt::launch_watch watch{[](const char*) {}, [] {}, refuse};
+    static void ignore_begin(const char*) {}
+    static void ignore_end() {}
+    static constexpr simt::launch_watch watch{ignore_begin, ignore_end, refuse};
 
     static inline int left_ = 0;
     static inline std::string_view prefix_;
