@@ -81,7 +81,7 @@ inline ORCHARD_NOINLINE void note_tail(lanes_request& r) {
 }
 
 /// The same as `get_memory`, not inlined: the caller would need four registers more.
-inline ORCHARD_NOINLINE failure_reason get_memory_of_lanes(lanes_request& r) { return get_memory(r); }
+inline ORCHARD_NOINLINE void get_memory_of_lanes(lanes_request& r) { get_memory(r); }
 
 /// Turns the request for a tail into that for the segments, after the group got the tail. Returns false if the group
 /// has all that it asked for. All lanes of the group call it.
@@ -123,7 +123,7 @@ inline ORCHARD_NOINLINE void end_parts(lanes_request& r) {
 ORCHARD_INLINE void get_parts(lanes_request& r) {
     ORCHARD_NO_UNROLL
     do {
-        r.why = get_memory_of_lanes(r);
+        get_memory_of_lanes(r);
     } while (r.why == failure_reason::none && ask_for_segments(r));
     if (r.tail_leaves != 0) {
         end_parts(r);

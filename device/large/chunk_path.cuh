@@ -33,7 +33,7 @@ struct chunk_request {
     std::uint32_t leaves = 0;      ///< leaves of its tail
     mailbox::grant got{};          ///< the memory of the chunk
     std::uint64_t reclaim = 0;     ///< the reclaim after which a failure is final; 0: the request has not failed yet
-    std::uint64_t got_before = 0;  ///< `segments_got` before the newest reclaim was needed
+    std::uint32_t got_before = 0;  ///< `segments_got` before the newest reclaim was needed
     std::uint32_t reclaims = 0;    ///< number of reclaims that the request has needed
     failure_reason why = failure_reason::none;  ///< why there is no block
     advice_code advice = 0;             ///< advice for the chunk, if it has whole segments; the same in all lanes
@@ -242,27 +242,38 @@ inline ORCHARD_NOINLINE void need_reclaim(chunk_request& r) {
     ++r.reclaims;
 }
 
-/// Gets the memory of the chunk: sets `r.got`, and returns none or the reason for the failure. It fails for shortage
+/// Returns whether the group waits for another reclaim after a failure, and notes that. All lanes of the group call it.
+inline ORCHARD_NOINLINE bool needs_another(chunk_request& r) {
+    const bool needs = is_shortage(r.why) && is_worth_another(r.h, r.mask, r.got_before, r.reclaims);
+    if (needs) {
+        need_reclaim(r);
+    }
+    return needs;
+}
+
+/// Gets the memory of the chunk: sets `r.got`, and `r.why` to none or the reason for the failure. It fails for shortage
 /// only after a reclaim that began after the first attempt found nothing, and since which no other group got segments
 /// (`is_worth_another`). After a split, the halves rely on that same reclaim, so that a group of 32 lanes needs one
 /// reclaim and not 63. The first attempt is rounded up (`round_request`), the others are not: while a commit is
 /// blocked, the host may have memory for exactly the blocks. All lanes of a converged group call it.
-inline ORCHARD_FN failure_reason get_memory(chunk_request& r) {
+///
+/// A loop with one call of `acquire` would take eight registers more.
+inline ORCHARD_FN void get_memory(chunk_request& r) {
+    if (r.reclaim == 0) {
+        r.why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), 0, false, r.advice}, &r.got);
+        if (is_shortage(r.why)) {
+            need_reclaim(r);
+        } else if (r.why != failure_reason::commit_blocked) {
+            return;
+        }
+    }
     ORCHARD_NO_UNROLL
-    for (bool first = r.reclaim == 0;; first = false) {
-        if (!first && r.reclaim != 0) {
+    do {
+        if (r.reclaim != 0) {
             await_reclaim(r.h, r.mask, r.reclaim);
         }
-        const request_of_memory what{r.k, r.leaves, bytes_asked(r), first ? 0 : r.reclaim, !first, r.advice};
-        const failure_reason why = acquire(r.h, r.mask, what, &r.got);
-        if (first && why == failure_reason::commit_blocked) {
-            continue;
-        }
-        if (!is_shortage(why) || !(first || is_worth_another(r.h, r.mask, r.got_before, r.reclaims))) {
-            return why;
-        }
-        need_reclaim(r);
-    }
+        r.why = acquire(r.h, r.mask, {r.k, r.leaves, bytes_asked(r), r.reclaim, true, r.advice}, &r.got);
+    } while (needs_another(r));
 }
 
 /// Takes over the length of the memory, which may be greater than what was asked for (segments/chunk_store.cuh).
@@ -323,7 +334,10 @@ inline ORCHARD_NOINLINE bool split_group(chunk_request& r) {
 /// Errors, in `r.why`: those of `acquire`; too_large if a single block exceeds the heap.
 inline ORCHARD_FN void allocate_chunk(chunk_request& r) {
     do {
-        r.why = place_blocks(r) ? get_memory(r) : failure_reason::too_large;
+        r.why = failure_reason::too_large;
+        if (place_blocks(r)) {
+            get_memory(r);
+        }
         if (r.why == failure_reason::none) {
             return describe_chunk(r);
         }

@@ -264,7 +264,7 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 /// moment, for their own requests or on the way to the host, count as in use. All lanes of a converged group call it.
 ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
     mailbox::grant got;
-    std::uint64_t got_before = 0;
+    std::uint32_t got_before = 0;
     failure_reason why = acquire(h, mask, {k}, &got);
     for (std::uint32_t reclaims = 0; is_shortage(why); ++reclaims) {
         if (reclaims != 0 && !is_worth_another(h, mask, got_before, reclaims)) {

@@ -200,12 +200,12 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
 /// and free all the time.
 inline constexpr std::uint32_t most_reclaims = 8;
 
-/// Returns how many requests for segments were served so far. All lanes of a converged group call it. Cost: one atomic
-/// of the leader, so that the number is the newest one. Acquire: the next reclaim sees what the groups that were served
-/// had freed before (pairs with `note_served`).
-inline ORCHARD_NOINLINE std::uint64_t segments_got(const heap_view& h, lane_mask mask) {
+/// Returns how many requests for segments were served so far, modulo 2^32. All lanes of a converged group call it.
+/// Cost: one atomic of the leader, so that the number is the newest one. Acquire: the next reclaim sees what the groups
+/// that were served had freed before (pairs with `note_served`).
+inline ORCHARD_NOINLINE std::uint32_t segments_got(const heap_view& h, lane_mask mask) {
     const std::uint64_t got = is_leader(mask) ? h.state->segments_got.word.fetch_add<order::acquire>(0) : 0;
-    return from_leader(mask, got);
+    return from_leader(mask, static_cast<std::uint32_t>(got));
 }
 
 /// Returns whether a request that failed after a reclaim should wait for another one: other groups have got segments
@@ -214,7 +214,7 @@ inline ORCHARD_NOINLINE std::uint64_t segments_got(const heap_view& h, lane_mask
 /// the reclaim saw each slab in use. All lanes of a converged group call it. Cost: as `segments_got`, and a load.
 /// @param got     `segments_got` before the group needed the reclaim
 /// @param so_far  the number of reclaims that the group has waited for
-inline ORCHARD_NOINLINE bool is_worth_another(const heap_view& h, lane_mask mask, std::uint64_t got,
+inline ORCHARD_NOINLINE bool is_worth_another(const heap_view& h, lane_mask mask, std::uint32_t got,
                                               std::uint32_t so_far) {
     // With another reclaim, the last three faults would seldom show.
     if (so_far >= most_reclaims || simt::mutation::is(fault::one_reclaim) || simt::mutation::is(fault::refill_wait) ||

@@ -70,11 +70,11 @@ struct page_search {
     bool empty = false;               ///< a scan: there is no slab at the index of the group's first part
     bool tight = false;               ///< a probe of this lane saw only words that are nearly full
     std::uint32_t again = 0;          ///< number of additional probes made because the class has room
-    std::uint32_t reclaims = 0;       ///< number of reclaims that the group has needed
-    std::uint64_t got_before;         ///< `segments_got` before the newest of them
+    std::uint32_t got_before;         ///< `segments_got` before the newest reclaim that the group has needed
     std::uint32_t walk;               ///< probing: the last slab that this lane looked at, as a fraction of `spread`
     bool opened = false;              ///< the group has created a slab
     bool nearby = false;              ///< the first probe is at slab `near`, that of the hint
+    std::uint8_t reclaims = 0;        ///< number of reclaims that the group has needed
     std::uint32_t near;               ///< the segment at the hint; no segment of the heap if there was no slab
 
     ORCHARD_FN page_search(const heap_view& heap, lane_mask here, lane_mask group, std::uint32_t page_class,
