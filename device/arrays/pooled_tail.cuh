@@ -91,6 +91,7 @@ inline ORCHARD_NOINLINE bool ask_for_segments(lanes_request& r) {
     }
     r.tail = begin_of(r);
     end_tail_request(r);
+    r.got_before = segments_got(r.h, r.mask);  // the tail is no other group's
     return true;
 }
 

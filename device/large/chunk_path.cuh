@@ -8,7 +8,7 @@
 ///     allocate_chunk                    for the group; after a failure for each half, down to single lanes
 ///       place_blocks                    where each block lies, and how many segments and leaves that takes
 ///         lay_by_sums or lay_aligned, choose_shape
-///       get_memory                      `acquire` (device/reclaim/acquire.cuh); a second time after a reclaim
+///       get_memory                      `acquire` (device/reclaim/acquire.cuh); again after a reclaim
 ///       describe_chunk                  the record, the owners of leaves or segments, `live`, each lane's address
 ///         write_record or write_portion_record, write_owners, publish_live
 ///
@@ -33,6 +33,7 @@ struct chunk_request {
     std::uint32_t leaves = 0;      ///< leaves of its tail
     mailbox::grant got{};          ///< the memory of the chunk
     std::uint64_t reclaim = 0;     ///< the reclaim after which a failure is final; 0: the request has not failed yet
+    std::uint64_t since = 0;       ///< time at which the first reclaim was needed
     std::uint32_t got_before = 0;  ///< `segments_got` before the newest reclaim was needed
     std::uint32_t reclaims = 0;    ///< number of reclaims that the request has needed
     failure_reason why = failure_reason::none;  ///< why there is no block
@@ -237,6 +238,7 @@ ORCHARD_INLINE std::uint64_t bytes_asked(const chunk_request& r) {
 
 /// Notes that a failure is final only after a reclaim that has not begun yet. All lanes of the group call it.
 inline ORCHARD_NOINLINE void need_reclaim(chunk_request& r) {
+    r.since = r.reclaims == 0 ? simt::clock_ns() : r.since;
     r.got_before = segments_got(r.h, r.mask);
     r.reclaim = next_reclaim(r.h, r.mask);
     ++r.reclaims;
@@ -244,18 +246,26 @@ inline ORCHARD_NOINLINE void need_reclaim(chunk_request& r) {
 
 /// Returns whether the group waits for another reclaim after a failure, and notes that. All lanes of the group call it.
 inline ORCHARD_NOINLINE bool needs_another(chunk_request& r) {
-    const bool needs = is_shortage(r.why) && is_worth_another(r.h, r.mask, r.got_before, r.reclaims);
-    if (needs) {
-        need_reclaim(r);
+    if (!is_shortage(r.why)) {
+        return false;
     }
-    return needs;
+    if (r.reclaim != 0) {
+        const bool late = simt::clock_ns() - r.since > r.h.mailbox.patience_ns();
+        const std::uint32_t k = r.k + (r.leaves != 0 ? 1 : 0);
+        if (from_leader(r.mask, late ? 1u : 0u) != 0 || !is_worth_another(r.h, r.mask, r.got_before, r.reclaims, k)) {
+            return false;
+        }
+    }
+    need_reclaim(r);
+    return true;
 }
 
 /// Gets the memory of the chunk: sets `r.got`, and `r.why` to none or the reason for the failure. It fails for shortage
-/// only after a reclaim that began after the first attempt found nothing, and since which no other group got segments
-/// (`is_worth_another`). After a split, the halves rely on that same reclaim, so that a group of 32 lanes needs one
-/// reclaim and not 63. The first attempt is rounded up (`round_request`), the others are not: while a commit is
-/// blocked, the host may have memory for exactly the blocks. All lanes of a converged group call it.
+/// only after a reclaim that began after the first attempt found nothing, and after others, up to eight, while other
+/// groups got segments (`is_worth_another`). After a split, the halves rely on that same reclaim, unless one of them
+/// gets memory, so that a group of 32 lanes needs a few reclaims and not 63. The first attempt is rounded up
+/// (`round_request`), the others are not: while a commit is blocked, the host may have memory for exactly the blocks.
+/// All lanes of a converged group call it.
 ///
 /// A loop with one call of `acquire` would take eight registers more.
 inline ORCHARD_FN void get_memory(chunk_request& r) {

@@ -153,6 +153,7 @@ inline ORCHARD_NOINLINE void write_end(const block_extension& x) {
     if (x.more != 0) {
         note_grant(x.h, {{segment_index{x.first + x.segments}, x.more}, leaf_index{0}, leaf_count{0}});
         r.segments.set(x.segments + x.more);
+        note_served(x.h);
     }
     r.offset[x.lanes].set(static_cast<std::uint32_t>(x.end));
 }

@@ -55,6 +55,7 @@ inline ORCHARD_NOINLINE void form_group(chunk_request& r) {
 /// ends, because `host_frees_seen` lets a lane try again only if more blocks have been freed since its last attempt.
 inline ORCHARD_NOINLINE bool may_ask_again(chunk_request& r) {
     r.reclaim = 0;  // that reclaim began before these frees
+    r.reclaims = 0;
     return is_shortage(r.why) && r.h.host_frees->posted.load<simt::order::relaxed>() != 0 &&
            free_for_host(r.h, &r.host_frees_seen);
 }

@@ -55,7 +55,8 @@ inline ORCHARD_NOINLINE std::uint32_t first_open_index(const published_view& h, 
 inline ORCHARD_NOINLINE failure_reason fill_slab(const published_view& h, lane_mask mask, std::uint32_t page_class,
                                                  std::uint32_t place) {
     segment_run run;
-    const failure_reason why = acquire_segments(h, mask, 1, &run);
+    // One reclaim: other groups wait for the index.
+    const failure_reason why = acquire_segments(h, mask, 1, &run, 1);
     simt::sync(mask);  // the leader acquired the segment; the barrier orders the other lanes after its last use
     if (why == failure_reason::none) {
         clear_new_words(h, mask, page_class, to_underlying(run.first));

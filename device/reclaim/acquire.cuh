@@ -27,9 +27,11 @@
 ///     take_spilled                 this file                       if the service is silent or a commit is blocked
 ///     set_result, level_after      this file                       after success: a refill, or a surplus returned
 ///
-/// A caller may need two calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in the
-/// segment cache in other pieces, or is on its way. The caller then waits for a reclaim that began after this failure
-/// (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number. `acquire_segments`, `get_memory` (for
+/// A caller may need several calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in
+/// the segment cache in other pieces, or is on its way. The caller then waits for a reclaim that began after this
+/// failure
+/// (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number; once more if other groups got segments
+/// meanwhile (`is_worth_another`). `acquire_segments`, `get_memory` (for
 /// chunks) and the search for pages (`choose_hole`, `open_wanted`) do so.
 
 namespace orchard::device {
@@ -60,15 +62,6 @@ ORCHARD_INLINE void set_result(segment_request& d) {
     *d.result = {{d.run.first, d.k}, d.leaf, leaf_count{d.leaves}};
     if (has(d, acquire_flags::exhausted) && is_leader(d.mask)) {
         d.h.state->exhausted.word.store<order::relaxed>(0);
-    }
-}
-
-/// Counts a request that got segments (`is_worth_another`). All lanes of the group call it. A chunk of the chunk store
-/// does not count: a reclaim empties the store, so that such a chunk was in use when the last reclaim was over. Cost:
-/// an atomic whose result is not used.
-ORCHARD_INLINE void note_served(segment_request& d) {
-    if (is_leader(d.mask)) {
-        d.h.state->segments_got.word.fetch_add<order::release>(1);
     }
 }
 
@@ -252,7 +245,9 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
     if (d.why == failure_reason::none) {
         set_result(d);
         if (!d.stored) {
-            note_served(d);
+            if (is_leader(d.mask)) {
+                note_served(d.h);
+            }
             level_after(d);
         }
     }
@@ -260,14 +255,19 @@ inline ORCHARD_NOINLINE failure_reason acquire(const heap_view& h, lane_mask mas
 }
 
 /// Gets a run of `k` segments, as `acquire`. It fails only after a reclaim that began after the first attempt found
-/// nothing, and since which no other group got segments (`is_worth_another`). Segments that other groups hold at that
-/// moment, for their own requests or on the way to the host, count as in use. All lanes of a converged group call it.
-ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run) {
+/// nothing, and usually since which no other group got segments (`is_worth_another`). Segments that other groups hold
+/// at that moment, for their own requests or on the way to the host, count as in use. All lanes of a converged group
+/// call it.
+/// @param most  reclaims that it may wait for; 1 for a group that holds what others wait for
+ORCHARD_INLINE failure_reason acquire_segments(const heap_view& h, lane_mask mask, std::uint32_t k, segment_run* run,
+                                               std::uint32_t most = most_reclaims) {
     mailbox::grant got;
-    std::uint32_t got_before = 0;
     failure_reason why = acquire(h, mask, {k}, &got);
-    for (std::uint32_t reclaims = 0; is_shortage(why); ++reclaims) {
-        if (reclaims != 0 && !is_worth_another(h, mask, got_before, reclaims)) {
+    const std::uint64_t began = simt::clock_ns();
+    std::uint32_t got_before = 0;
+    for (std::uint32_t reclaims = 0; is_shortage(why) && reclaims < most; ++reclaims) {
+        const bool late = from_leader(mask, simt::clock_ns() - began > h.mailbox.patience_ns() ? 1u : 0u) != 0;
+        if (reclaims != 0 && (late || !is_worth_another(h, mask, got_before, reclaims, k))) {
             break;
         }
         got_before = segments_got(h, mask);

@@ -16,8 +16,8 @@
 ///
 /// Group A found nothing at 4, so that the third reclaim begins after it, and serves it once the number is 6. Group B
 /// found nothing at 5: the reclaim under way may have passed the place where memory that B missed was freed, so that B
-/// needs the fourth, and waits for 8. Of any number of groups that fail at the same time, at most two reclaims are
-/// made.
+/// needs the fourth, and waits for 8. Any number of groups that fail at the same time make at most two reclaims;
+/// further ones only if memory was taken and freed meanwhile (`is_worth_another`).
 ///
 ///     await_reclaim
 ///       try_reclaim             over? another group's turn? or this group's
@@ -202,7 +202,7 @@ inline constexpr std::uint32_t most_reclaims = 8;
 
 /// Returns how many requests for segments were served so far, modulo 2^32. All lanes of a converged group call it.
 /// Cost: one atomic of the leader, so that the number is the newest one. Acquire: the next reclaim sees what the groups
-/// that were served had freed before (pairs with `note_served`).
+/// had freed before they were served (pairs with `note_served`).
 inline ORCHARD_NOINLINE std::uint32_t segments_got(const heap_view& h, lane_mask mask) {
     const std::uint64_t got = is_leader(mask) ? h.state->segments_got.word.fetch_add<order::acquire>(0) : 0;
     return from_leader(mask, static_cast<std::uint32_t>(got));
@@ -211,17 +211,23 @@ inline ORCHARD_NOINLINE std::uint32_t segments_got(const heap_view& h, lane_mask
 /// Returns whether a request that failed after a reclaim should wait for another one: other groups have got segments
 /// since, or have put some into the segment cache. They may have taken what the reclaim had found, and have freed it
 /// again. Without another reclaim, a group that is slow would get null beside a heap of empty slabs. In all other cases
-/// the reclaim saw each slab in use. All lanes of a converged group call it. Cost: as `segments_got`, and a load.
+/// the reclaim saw each slab in use, or another group freed its last page later. All lanes of a converged group call
+/// it; the leader's values count, so that all decide alike. Cost: an atomic and a load of the leader.
 /// @param got     `segments_got` before the group needed the reclaim
 /// @param so_far  the number of reclaims that the group has waited for
+/// @param k       segments that the group asks for
 inline ORCHARD_NOINLINE bool is_worth_another(const heap_view& h, lane_mask mask, std::uint32_t got,
-                                              std::uint32_t so_far) {
+                                              std::uint32_t so_far, std::uint32_t k) {
     // With another reclaim, the last three faults would seldom show.
-    if (so_far >= most_reclaims || simt::mutation::is(fault::one_reclaim) || simt::mutation::is(fault::refill_wait) ||
-        simt::mutation::is(fault::refill_after_lack) || simt::mutation::is(fault::scan_leave)) {
-        return false;
+    const bool never = so_far >= most_reclaims || simt::mutation::is(fault::one_reclaim) ||
+                       simt::mutation::is(fault::refill_wait) || simt::mutation::is(fault::refill_after_lack) ||
+                       simt::mutation::is(fault::scan_leave);
+    bool worth = false;
+    if (is_leader(mask) && !never) {
+        const std::uint64_t now = h.state->segments_got.word.fetch_add<order::acquire>(0);
+        worth = static_cast<std::uint32_t>(now) != got || cache_level(h) >= k;
     }
-    return segments_got(h, mask) != got || from_leader(mask, cache_level(h)) != 0;
+    return from_leader(mask, worth ? 1u : 0u) != 0;
 }
 
 /// Delivers responses until there are as many as there were requests at the call, also while other groups post. Returns

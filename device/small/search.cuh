@@ -12,7 +12,7 @@
 ///    gets a segment for it; the other lanes wait for it. The lanes of a warp make one request for all their segments.
 /// 3. *Scanning* (a scan). If no segment can be got, the lanes look at all words of the class. If they see no free
 ///    page, the group needs a reclaim that begins afterwards, and then asks for a segment once more. If that fails too,
-///    the request fails.
+///    and no other group has got segments meanwhile, the request fails.
 ///
 /// In each step, a group looks at the words that its stage requires, and then claims and shares the pages it saw
 /// (share.cuh). All groups of a warp make their steps together, each in its own stage:
@@ -222,7 +222,7 @@ inline ORCHARD_NOINLINE bool page_search::plan() {
     std::uint32_t known = on && is_leader(s.group) ? read_head() : 0;
     known = s.from_own_leader(known | (is_late() ? facts::is_late : 0));
     if (on && stage == search_stage::scanning && opening.reclaim != 0 &&
-        !is_worth_another(opening.h, s.group, got_before, reclaims)) {
+        !is_worth_another(opening.h, s.group, got_before, reclaims, 1)) {
         known |= facts::is_final;
     }
     const std::uint32_t agreed_entries = s.from_own_leader(entries);
@@ -446,7 +446,7 @@ inline ORCHARD_NOINLINE void free_before_scans(page_search& p) {
 ///
 /// Errors, as recorded: those of `acquire` (out of memory, commit_failed, commit_blocked, closing);
 /// service_not_responding also if the deadline of the search has passed. A shortage of memory is an error only after a
-/// scan without a free page, a reclaim that began afterwards, and a second failure.
+/// scan without a free page, a reclaim that began afterwards, and another failure.
 ///
 /// @param request       bytes that this lane asks for, for the record of a failure; with the program's request above
 ///     them in an instrumented heap (`asked_word`)

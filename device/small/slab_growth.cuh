@@ -106,6 +106,7 @@ inline ORCHARD_NOINLINE void grow_ahead(const heap_view& h, std::uint32_t page_c
         }
         return;
     }
+    note_served(h);
     clear_alone(h, page_class, run);
     slab_publish(h, page_class, index, to_underlying(run.first));
     refill_cache(h, alone);

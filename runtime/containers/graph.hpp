@@ -124,9 +124,9 @@ private:
 ///
 /// A launch that fails in a batch before rows are changed leaves the graph as it was. One that fails later, or an error
 /// of the device, leaves rows with other edges than they should have: some that were never in the batch or the graph.
-/// No kernel may read the graph then, and `insert` and `erase` return FailedPrecondition until `clear` has freed
-/// everything. Open snapshots keep their edges, and can be closed. `clear` and the graph's end free all memory, as far
-/// as the device still runs kernels.
+/// No kernel may read the graph then, and functions that read or change it return FailedPrecondition until `clear` has
+/// freed everything. Open snapshots keep their edges, and can be closed. `clear` and the graph's end free all memory,
+/// as far as the device still runs kernels.
 /// @tparam Heap  the view of the memory that the graph lies in: `device::memory_of_tables`
 template <class Property = no_property, class Heap = heap_ref>
 class graph {
@@ -204,6 +204,9 @@ public:
     /// Numbers that are no vertices are ignored. Cost: it reads the whole graph. In kernels, `graph_ref::erase_vertex`
     /// removes the edges that it finds from a vertex's own.
     absl::StatusOr<batch_result> erase_vertices(const std::uint32_t* chosen, std::uint64_t count) {
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
+        }
         const auto all = vertices();
         if (!all.ok()) {
             return all.status();
@@ -235,6 +238,9 @@ public:
     /// memory. Cost: a thread an edge, `graph_view::contains`.
     absl::Status contains(const std::uint32_t* sources, const std::uint32_t* targets, std::uint64_t count,
                           std::uint8_t* result) const {
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
+        }
         return core_->run(count, detail::graph_contains<Property>{ref(), sources, targets, count, result});
     }
 
@@ -242,6 +248,9 @@ public:
     /// are copied once when they change. Errors: ResourceExhausted if the heap has no memory for 16 B a vertex, or 15
     /// snapshots are open. Cost: copies 16 B a vertex.
     absl::StatusOr<graph_snapshot<Property, Heap>> snapshot() {
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
+        }
         const auto slot = core_->open();
         if (!slot.ok()) {
             return slot.status();
@@ -257,6 +266,9 @@ public:
     }
     /// Returns the graph's size. Cost: reads the table of vertices.
     absl::StatusOr<graph_statistics> stats() const {
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
+        }
         const auto all = vertices();
         if (!all.ok()) {
             return all.status();
@@ -279,7 +291,10 @@ public:
     }
 
     /// Returns the graph as compressed sparse rows; each row ascends. Cost: its memory, by `cudaMalloc`, and a copy.
-    absl::StatusOr<csr_graph<Property>> to_csr() { return csr_of(ref()); }
+    absl::StatusOr<csr_graph<Property>> to_csr() {
+        const absl::Status s = check();
+        return s.ok() ? csr_of(ref()) : absl::StatusOr<csr_graph<Property>>(s);
+    }
     /// The same of a snapshot of this graph.
     absl::StatusOr<csr_graph<Property>> to_csr(const graph_snapshot<Property, Heap>& of) { return csr_of(of.ref()); }
 
@@ -321,6 +336,9 @@ public:
     /// Nothing may use the graph meanwhile. Without memory some rows stay. Errors: FailedPrecondition while a snapshot
     /// is open. Cost: reads the table of vertices twice, and copies the rows that move. Of graphs in a heap alone.
     absl::Status compact() {
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
+        }
         if (core_->has_snapshots()) {
             return absl::FailedPreconditionError("a snapshot of the graph is open; close it before `compact`");
         }
@@ -341,15 +359,21 @@ public:
 private:
     explicit graph(std::shared_ptr<detail::graph_core<Heap>> core) : core_{std::move(core)} {}
 
+    /// Returns FailedPrecondition if rows may have wrong edges.
+    [[nodiscard]] absl::Status check() const {
+        return is_broken_
+                   ? absl::FailedPreconditionError(
+                         "an error in an earlier batch has left rows of the graph with wrong edges; call `clear` first")
+                   : absl::OkStatus();
+    }
     /// Returns the number of bits of `x`.
     static int bits_of(std::uint32_t x) { return x == 0 ? 1 : simt::highest_bit(x) + 1; }
 
     template <bool Insert>
     absl::StatusOr<batch_result> change(const edge_batch<Property>& batch) {
         rest_ = 0;
-        if (is_broken_) {
-            return absl::FailedPreconditionError(
-                "an error in an earlier batch has left rows of the graph with wrong edges; call `clear` first");
+        if (absl::Status s = check(); !s.ok()) {
+            return s;
         }
         if (batch.count == 0) {
             return batch_result{};
@@ -454,15 +478,14 @@ private:
         }
         // First the runs, which the longest chain of kernels needs: the device begins them in this order.
         kernel(on, threads, detail::graph_choose<Property, Insert, Heap>{changer});
-        const bool has_chosen = s.ok();
         kernel(beside[0], blocks, hubs{changer, staying});
         kernel(beside[1], threads, others{changer, staying});
         kernel(on, blocks, hubs{changer, moving});
         kernel(on, threads, others{changer, moving});
         const detail::graph_free_left<Property, Insert, Heap> frees{changer};
         kernel(on, threads, frees);
-        if (has_chosen && !s.ok()) {
-            // Nothing else knows the runs that rows have left. It has not run: the error is its own, or came before.
+        if (!s.ok()) {
+            // Nothing else knows the runs that rows have left. Those of rows without a choice are where they were.
             s.Update(core_->enqueue(changer.batch.count, frees));
         }
         for (int i = 0; i < forked; ++i) {  // after an error, too: what is launched ends before memory is used again

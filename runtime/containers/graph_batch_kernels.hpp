@@ -545,7 +545,8 @@ struct graph_change_hubs : graph_changer<Property, Insert, Heap> {
     }
 };
 
-/// Frees the runs that rows have left. A thread for each.
+/// Frees the runs that rows have left, and notes that. A thread for each. What it has done, it does not do again if it
+/// is launched once more after an error.
 template <class Property, bool Insert, class Heap = heap_ref>
 struct graph_free_left : graph_changer<Property, Insert, Heap> {
     using base = graph_changer<Property, Insert, Heap>;
@@ -558,6 +559,7 @@ struct graph_free_left : graph_changer<Property, Insert, Heap> {
         for (std::uint64_t i = at.global_thread(); i < end; i += at.threads()) {
             const auto p = this->part_of(static_cast<std::uint32_t>(i));
             if (p.run != graph_batch::no_run && p.run != p.old_run) {
+                this->batch.old_runs[this->batch.order[i]] = p.run;
                 this->graph.changes().leave(*this->vertex_of(p.start), {p.old_run, p.degree});
             }
         }

@@ -177,11 +177,13 @@ public:
             marks[segment] = word(1);
         }
         s.Update(weights->upload(marks));
-        s.Update(s.ok()
-                     ? to_status(simt::launch(
-                           on, threads, graph_move_out<Property>{heap_view, state(), weights->data(), chains->data()}))
-                     : s);
-        s.Update(s.ok() ? to_status(simt::launch(on, threads, graph_free_chains{heap_view, chains->data()})) : s);
+        using move = graph_move_out<Property>;
+        s.Update(s.ok() ? launched<move>(
+                              simt::launch(on, threads, move{heap_view, state(), weights->data(), chains->data()}))
+                        : s);
+        s.Update(s.ok() ? launched<graph_free_chains>(
+                              simt::launch(on, threads, graph_free_chains{heap_view, chains->data()}))
+                        : s);
         return s;
     }
 

@@ -4,10 +4,12 @@
 /// Lanes of several classes compete for the last segments. No lane frees memory. A null was therefore right only if in
 /// the end all pages of the lane's class are held, and neither a segment nor an entirely unused slab is left. A null is
 /// not judged if another warp took segments out of the segment cache meanwhile: on the way to the host they may be
-/// missed (docs/protocol.md, "Null").
+/// missed (docs/protocol.md, "Null"). Nor is it if another warp has given a page back since: it had claimed the page by
+/// an old hint, although the slab belongs to another class now.
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -21,8 +23,32 @@ namespace {
 
 constexpr std::array<std::uint64_t, 3> last_segment_sizes{320 << 10, 384 << 10, 512 << 10};
 
+/// How often warps did something.
+class counts_by_warp {
+public:
+    void add() { ++counts_[simt::position().global_warp()]; }
+    /// Returns the count of all warps but one.
+    [[nodiscard]] std::uint64_t without(std::uint64_t warp) const {
+        std::uint64_t n = 0;
+        for (const auto& [of, times] : counts_) {
+            n += of != warp ? times : 0;
+        }
+        return n;
+    }
+
+private:
+    std::map<std::uint64_t, std::uint64_t> counts_;
+};
+
+/// A null, and how many pages other warps had given back before.
+struct seen_null {
+    std::uint64_t warp;
+    std::uint64_t given_back;
+};
+
 struct outcome_of_class {
     std::vector<void*> held;
+    std::vector<seen_null> seen;
     std::uint32_t nulls = 0;  ///< those that are judged
 };
 using outcomes = std::array<outcome_of_class, last_segment_sizes.size()>;
@@ -57,31 +83,40 @@ void run_last_segment(world& w) {
                         .cache_target = w.s.pick(3),
                         .refill_batch = 1,
                         .reclaim_patience_ns = patience_ns});
-    std::map<std::uint64_t, std::uint64_t> taken;  // how often a warp took segments out of the segment cache
+    counts_by_warp taken;  // segments, out of the segment cache
     w.s.watch(&heap.view.state->cache_level, [&taken](const auto& a) {
-        taken[simt::position().global_warp()] += !a.is_load && a.after < a.before ? 1 : 0;
-    });
-    const auto taken_by_others = [&taken] {
-        const std::uint64_t own = simt::position().global_warp();
-        std::uint64_t n = 0;
-        for (const auto& [warp, times] : taken) {
-            n += warp != own ? times : 0;
+        if (!a.is_load && a.after < a.before) {
+            taken.add();
         }
-        return n;
-    };
+    });
+    counts_by_warp given_back;  // pages; a slab that is retired has none in use afterwards
+    for (std::uint32_t i = 0; i < segments; ++i) {
+        w.s.watch(&heap.view.bitmap(i)[0], [&given_back](const auto& a) {
+            if (!a.is_load && (a.before & ~a.after) != 0 && a.after != 0) {
+                given_back.add();
+            }
+        });
+    }
     for (int round = 0; round < w.size.operations; ++round) {
         outcomes all;
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
             const std::uint32_t i = heap.s.pick(last_segment_sizes.size());
-            const std::uint64_t taken_before = taken_by_others();
+            const std::uint64_t own = simt::position().global_warp();
+            const std::uint64_t taken_before = taken.without(own);
+            const std::uint64_t given_back_before = given_back.without(own);
             if (void* const p = heap.take(last_segment_sizes[i]); p != nullptr) {
                 all[i].held.push_back(p);
-            } else {
-                all[i].nulls += taken_by_others() == taken_before ? 1 : 0;
+            } else if (taken.without(own) == taken_before) {
+                all[i].seen.push_back({own, given_back_before});
             }
         });
         if (!w.s.run()) {
             return;
+        }
+        for (outcome_of_class& of : all) {
+            of.nulls = static_cast<std::uint32_t>(std::count_if(of.seen.begin(), of.seen.end(), [&](seen_null n) {
+                return given_back.without(n.warp) == n.given_back;
+            }));
         }
         check_nulls(heap, all);
         w.s.add_kernel(w.size.blocks, [&](simt::thread_position) {
