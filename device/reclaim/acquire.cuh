@@ -29,10 +29,9 @@
 ///
 /// A caller may need several calls. The first, without a reclaim, may fail because memory lies in empty slabs, or in
 /// the segment cache in other pieces, or is on its way. The caller then waits for a reclaim that began after this
-/// failure
-/// (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number; once more if other groups got segments
-/// meanwhile (`is_worth_another`). `acquire_segments`, `get_memory` (for
-/// chunks) and the search for pages (`choose_hole`, `open_wanted`) do so.
+/// failure (`next_reclaim`, `await_reclaim`), and calls again with the reclaim's number; once more if other groups got
+/// segments meanwhile (`is_worth_another`). `acquire_segments`, `get_memory` (for chunks) and the search for pages
+/// (`choose_hole`, `open_wanted`) do so.
 
 namespace orchard::device {
 

@@ -200,12 +200,9 @@ inline ORCHARD_NOINLINE void await_reclaim(const heap_view& h, lane_mask mask, s
 /// and free all the time.
 inline constexpr std::uint32_t most_reclaims = 8;
 
-/// Returns how many requests for segments were served so far, modulo 2^32. All lanes of a converged group call it.
-/// Cost: one atomic of the leader, so that the number is the newest one. Acquire: the next reclaim sees what the groups
-/// had freed before they were served (pairs with `note_served`).
+/// Returns `count_served`, in all lanes of a converged group, which call it. Cost: an atomic of the leader.
 inline ORCHARD_NOINLINE std::uint32_t segments_got(const heap_view& h, lane_mask mask) {
-    const std::uint64_t got = is_leader(mask) ? h.state->segments_got.word.fetch_add<order::acquire>(0) : 0;
-    return from_leader(mask, static_cast<std::uint32_t>(got));
+    return from_leader(mask, is_leader(mask) ? count_served(h) : 0);
 }
 
 /// Returns whether a request that failed after a reclaim should wait for another one: other groups have got segments
@@ -224,8 +221,7 @@ inline ORCHARD_NOINLINE bool is_worth_another(const heap_view& h, lane_mask mask
                        simt::mutation::is(fault::scan_leave);
     bool worth = false;
     if (is_leader(mask) && !never) {
-        const std::uint64_t now = h.state->segments_got.word.fetch_add<order::acquire>(0);
-        worth = static_cast<std::uint32_t>(now) != got || cache_level(h) >= k;
+        worth = count_served(h) != got || cache_level(h) >= k;
     }
     return from_leader(mask, worth ? 1u : 0u) != 0;
 }

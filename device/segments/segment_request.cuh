@@ -195,11 +195,16 @@ inline ORCHARD_NOINLINE std::uint32_t all_cached(const heap_view& h) {
     return all;
 }
 
-/// Counts a request that got segments (`is_worth_another`). The leader of the group calls it alone. Release: the next
-/// reclaim sees what this group has freed before (pairs with `segments_got`). A chunk of the chunk store does not
-/// count: a reclaim empties the store, so that such a chunk was in use when the last reclaim was over. Cost: an atomic
-/// whose result is not used.
+/// Counts a request that got segments (`is_worth_another`). The leader of the group calls it alone. Release: pairs with
+/// `count_served`. A chunk of the chunk store does not count: a reclaim empties the store, so that such a chunk was in
+/// use when the last reclaim was over. Cost: an atomic whose result is not used.
 ORCHARD_INLINE void note_served(const heap_view& h) { h.state->segments_got.word.fetch_add<order::release>(1); }
+/// Returns how many requests were counted so far, modulo 2^32. The leader of a group calls it alone. A
+/// read-modify-write, so that the number is the newest one. Acquire: the next reclaim sees what the groups had freed
+/// before they were served. Cost: one atomic.
+ORCHARD_INLINE std::uint32_t count_served(const heap_view& h) {
+    return static_cast<std::uint32_t>(h.state->segments_got.word.fetch_add<order::acquire>(0));
+}
 
 /// Frees a run of segments into the segment cache. All lanes of a converged group call it; its leader must have
 /// acquired the writes of the other lanes to this memory, since its atomic releases them to the next owner. It never
