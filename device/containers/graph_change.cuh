@@ -202,8 +202,8 @@ public:
     }
 
     /// Returns where a row of `degree` edges goes: it stays if the run is neither too small nor twice too large. A row
-    /// of more than `max_degree` edges fits nowhere, as without memory. One thread. What `malloc` has acquired holds
-    /// for the team behind a barrier.
+    /// of more than `graph_max_degree` edges fits nowhere, as without memory. One thread. What `malloc` has acquired
+    /// holds for the team behind a barrier.
     ORCHARD_NOINLINE graph_move choose(const graph_vertex& v, const row& old, std::uint64_t degree) const {
         const bool shared = is_shared(v, old);
         graph_retired_run* note = nullptr;
@@ -222,7 +222,7 @@ public:
             return {old.run, nullptr, true};
         }
         void* p = nullptr;
-        if (degree <= layout::max_degree) {
+        if (degree <= graph_max_degree) {
             p = heap_.malloc(graph_run::bytes_of(wanted));
         }
         if (p != nullptr) {

@@ -96,12 +96,10 @@ struct graph_layout {
     static_assert(std::is_trivially_copyable_v<Property>, "properties are copied as bytes");
     static_assert(alignof(Property) <= 16, "properties are aligned to at most 16 B, as blocks of the heap are");
 
-    static constexpr std::uint32_t max_degree = graph_max_degree;
-
-    /// Returns how many edges fit into a run of `bytes` bytes, at most `max_degree`; 0 for none.
+    /// Returns how many edges fit into a run of `bytes` bytes, at most `graph_max_degree`; 0 for none.
     [[nodiscard]] ORCHARD_FN static std::uint32_t capacity(std::uint64_t bytes) {
         const std::uint64_t n = bytes == 0 ? 0 : (bytes - spare) / (4 + property_bytes);
-        return n < max_degree ? static_cast<std::uint32_t>(n) : max_degree;
+        return n < graph_max_degree ? static_cast<std::uint32_t>(n) : graph_max_degree;
     }
     /// Returns the class of a run for `degree` edges: the smallest with 3 or 4 times a power of two of bytes, every
     /// second class of the heap. Runs of fewer sizes share slabs, and rows that grow leave fewer of these behind; a row

@@ -436,7 +436,7 @@ private:
             v == nullptr ? device::graph_move{} : this->graph.changes().choose(*v, old, degree);
         if (!to.fits) {
             this->batch.counts->left.template fetch_add<simt::order::relaxed>(n);
-            if (degree > base::layout::max_degree) {
+            if (degree > device::graph_max_degree) {
                 this->batch.counts->longest.template raise<simt::order::relaxed>(degree);
             }
             this->batch.runs[row] = graph_batch::no_run;
